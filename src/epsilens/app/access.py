@@ -17,8 +17,6 @@ from urllib.parse import parse_qs
 
 from epsilens.errors import place_of
 
-__all__ = ["KEY_HEADER", "Gate", "Guard"]
-
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -58,8 +58,6 @@ from epsilens.app.surface import FIELDS, PAGE
 from epsilens.app.uploads import StalledError, TooLargeError
 from epsilens.errors import InputError, MissingAnswersError, Remedy
 
-__all__ = ["create_app"]
-
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",

@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["DamagedFileError", "declared_bytes"]
-
 _MAGIC = b"ARROW1"
 _CONTINUED = 0xFFFFFFFF
 _DICTIONARY, _RECORDS = 2, 3

@@ -20,8 +20,6 @@ from epsilens._types import Progress
 from epsilens.app.uploads import TooLargeError
 from epsilens.errors import InputError, MissingAnswersError, Remedy
 
-__all__ = ["Child", "Helper", "StoppedError", "WorkFault"]
-
 COMMAND = [sys.executable, "-P", "-m", "epsilens.app.worker"]
 LONGEST_ANSWER = 300.0
 """Seconds that somebody waits at the page before the work is given up."""

@@ -13,7 +13,6 @@ from epsilens.notes import Note
 if TYPE_CHECKING:
     from epsilens.document import DecisionDocument, WhatIfDocument
 
-__all__ = ["decide_on", "latest_of"]
 
 Task = dict[str, Any]
 

@@ -13,8 +13,6 @@ from pathlib import Path
 from epsilens.app.folder import DATABASE
 from epsilens.errors import InputError
 
-__all__ = ["Database", "unwritten"]
-
 FORMAT = 1
 """Format version of the file; a file of a later version is refused rather than damaged."""
 

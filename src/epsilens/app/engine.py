@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from epsilens.document import Baseline, RiskDocument, WhatIfDocument
     from epsilens.study import Study
 
-__all__ = ["Engine"]
 
 _D = TypeVar("_D", "WhatIfDocument", "RiskDocument")
 Task = dict[str, Any]

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from epsilens.errors import InputError
 
-__all__ = ["check_unchanged", "seen"]
-
 
 def seen(path: Path) -> str:
     """Return what tells a file, or a folder of files, from itself after it was changed.

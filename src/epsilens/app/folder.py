@@ -11,8 +11,6 @@ from pathlib import Path
 
 from epsilens.errors import InputError
 
-__all__ = ["DATABASE", "clear_signposts", "default_folder", "open_folder", "put_signpost"]
-
 DATABASE = "studies.sqlite"
 _INSIDE = ("tables", "checkpoints", "temporary")
 _SIGNPOST = re.compile(r"open-[0-9a-f]{16}\.html")

@@ -13,8 +13,6 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["LimitedProtocol"]
-
 LARGEST_HEADERS = 64 * 1024
 """Bytes of a request before its body."""
 HEADER_SECONDS = 10.0

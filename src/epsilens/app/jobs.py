@@ -21,8 +21,6 @@ from epsilens.app.store import NotKeptError, Store, StoredJob
 from epsilens.app.surface import PAGE
 from epsilens.errors import InputError
 
-__all__ = ["Jobs"]
-
 _ACTIVE = ("waiting", "running")
 _WRITTEN_EVERY = 0.5
 """Seconds between two notes of how far a job has come."""

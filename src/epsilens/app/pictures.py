@@ -12,8 +12,6 @@ from typing import Any
 from epsilens.app.conclusions import decide_on, latest_of
 from epsilens.app.questions import Question
 
-__all__ = ["draw_chart", "draw_comparison", "write_decision", "write_latest", "write_page"]
-
 Task = dict[str, Any]
 Answer = dict[str, Any]
 

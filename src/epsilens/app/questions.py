@@ -16,33 +16,6 @@ from pydantic import (
 
 from epsilens.errors import Remedy
 
-__all__ = [
-    "API_VERSION",
-    "MOST_COMPARED",
-    "Delimiter",
-    "Encoding",
-    "Entrance",
-    "EntranceQuestion",
-    "Failure",
-    "GroupQuestion",
-    "Identifier",
-    "Job",
-    "JobKind",
-    "JobState",
-    "Limits",
-    "NewStudy",
-    "Question",
-    "Renamed",
-    "Session",
-    "Stage",
-    "StudyGroup",
-    "StudyView",
-    "Table",
-    "TableReading",
-    "Ticket",
-    "TicketQuestion",
-]
-
 API_VERSION = 1
 MOST_GROUPS = 8
 """A page of more curves is not read by anybody."""

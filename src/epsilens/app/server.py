@@ -10,8 +10,6 @@ from pathlib import Path
 
 from epsilens.errors import InputError
 
-__all__ = ["run"]
-
 HOST = "127.0.0.1"
 
 

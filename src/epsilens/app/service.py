@@ -31,8 +31,6 @@ from epsilens.app.shell_command import command_for
 from epsilens.app.store import NotKeptError, Store, StoredJob, StoredStudy, StoredTable
 from epsilens.errors import InputError, setting
 
-__all__ = ["PageService"]
-
 _PAGES_KEPT = 12
 
 

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from epsilens.app.questions import Limits, Question
 from epsilens.data.typed_names import typed_name
 
-__all__ = ["command_for"]
-
 
 def command_for(question: Question, limits: Limits, name: str) -> str:
     """Return the command that asks the same of the same file.

@@ -16,8 +16,6 @@ from typing import Literal
 from epsilens.app.database import Database
 from epsilens.app.questions import JobKind, JobState, Limits, Question
 
-__all__ = ["NotKeptError", "Store", "StoredJob", "StoredStudy", "StoredTable", "new_id"]
-
 _TABLES = """
 CREATE TABLE IF NOT EXISTS tables (
     id TEXT PRIMARY KEY, name TEXT NOT NULL, path TEXT NOT NULL, is_uploaded INTEGER NOT NULL,

@@ -8,8 +8,6 @@ from typing import Literal
 
 from epsilens.errors import COMMAND_LINE, Surface
 
-__all__ = ["FIELDS", "PAGE", "WITHHELD"]
-
 WITHHELD = (
     "a message is withheld because it may name columns, groups or answers. Start without "
     "`--anonymous` to read it."

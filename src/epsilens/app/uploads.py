@@ -20,17 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "FORMATS",
-    "SUFFIXES",
-    "StalledError",
-    "TooLargeError",
-    "Upload",
-    "check_content",
-    "format_of",
-    "receive",
-    "shown_name",
-]
 
 FORMATS = ("text", "gzip", "parquet", "arrow", "folder")
 """What a table may be called; an ending that somebody made up could be a name."""

@@ -27,8 +27,6 @@ from epsilens.errors import (
     place_of,
 )
 
-__all__ = ["bound_memory", "main"]
-
 SMALLEST_BOUND = 4 * 2**30
 """Bytes; on a smaller machine than this the system itself must see to it."""
 _ROOM = 20

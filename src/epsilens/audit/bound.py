@@ -30,19 +30,6 @@ from epsilens.audit.selection import (
 )
 from epsilens.errors import InputError, setting
 
-__all__ = [
-    "CONDITIONS",
-    "GAUSSIAN_METHODS",
-    "METHODS",
-    "Method",
-    "OneRunBound",
-    "bound_of_scores",
-    "checked_level",
-    "checked_method",
-    "default_selection",
-    "one_run_bound",
-]
-
 Method: TypeAlias = Literal["pure", "approximate", "f-dp", "independent-gdp"]
 
 METHODS: tuple[Method, ...] = get_args(Method)

@@ -15,18 +15,6 @@ from epsilens._validate import as_count, as_positive
 from epsilens.audit.coins import own_stream
 from epsilens.errors import InputError, InputTypeError, setting
 
-__all__ = [
-    "Canaries",
-    "Columns",
-    "Dataset",
-    "answer_pairs",
-    "mislabelled_records",
-    "one_hot_directions",
-    "own_canaries",
-    "random_unit_vectors",
-    "require_memory",
-]
-
 Columns: TypeAlias = tuple[NDArray[np.generic], ...]
 """The parts of a table: features alone, or features and labels, with one row per record."""
 Dataset: TypeAlias = "NDArray[np.generic] | Columns"

@@ -19,15 +19,6 @@ from epsilens._validate import as_count, as_generator
 from epsilens.errors import ApproximationWarning, InputError, setting
 from epsilens.notes import Note
 
-__all__ = [
-    "HALF_BY_CHANCE",
-    "Purpose",
-    "draw_inclusion",
-    "is_exactly_half",
-    "own_stream",
-    "require_fair_coins",
-]
-
 Purpose: TypeAlias = Literal["coins", "canaries", "noise", "parts"]
 """What the auditor needs random numbers for."""
 

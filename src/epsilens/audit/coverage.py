@@ -27,8 +27,6 @@ from epsilens.audit.gaussian import gaussian_mu
 from epsilens.audit.selection import Selection, as_selection
 from epsilens.errors import InputError
 
-__all__ = ["Channels", "CoverageReport", "measure_coverage", "simulated_scores"]
-
 Channels: TypeAlias = Literal["randomised-response", "leaky-response", "gaussian"]
 """Mechanisms that keep an ε with equality, one channel for each canary.
 

@@ -23,7 +23,6 @@ from epsilens.models.privacy_accounting import LARGEST_EPSILON, NoiseCalibration
 if TYPE_CHECKING:
     from epsilens.models.dp_sgd import EnsembleFit
 
-__all__ = ["DPSGDFit", "TrainedClassifier"]
 
 _CANARY_SIZE = 20.0
 """Size of a canary's own feature in clipping lengths: its gradient is clipped from the start."""

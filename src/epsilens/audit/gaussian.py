@@ -11,14 +11,6 @@ from scipy.special import log_ndtr
 from epsilens._validate import as_between, as_finite, as_positive, as_share
 from epsilens.errors import InputError
 
-__all__ = [
-    "as_gaussian_claim",
-    "gaussian_delta",
-    "gaussian_epsilon",
-    "gaussian_mu",
-    "printed_noise",
-]
-
 _EPSILON_RANGE = (1e-12, 1e8)
 
 

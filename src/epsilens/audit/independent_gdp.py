@@ -17,8 +17,6 @@ from scipy.special import betaincinv, betaln, expit, gammaln, logit, ndtr, ndtri
 
 from epsilens._types import FloatArray
 
-__all__ = ["independent_gdp_mu_bound", "independent_gdp_p_value"]
-
 _NODES = 24
 """Places on each side of one half."""
 _TAIL = 1e-13

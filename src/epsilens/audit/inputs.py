@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from epsilens._types import BoolArray, FloatArray
 from epsilens.errors import InputError, InputTypeError, setting
 
-__all__ = ["Guesses", "as_numbers", "coins_and_scores", "make_guesses", "require_unmasked"]
-
 
 def coins_and_scores(included: ArrayLike, scores: ArrayLike) -> tuple[BoolArray, FloatArray]:
     """Return inclusion and scores as arrays of one length; refuse what could be misread.

@@ -13,8 +13,6 @@ from epsilens.audit.bound import checked_level
 from epsilens.audit.gaussian import gaussian_epsilon
 from epsilens.errors import InputError
 
-__all__ = ["ManyRunsBound", "many_runs_bound"]
-
 
 @dataclass(frozen=True)
 class ManyRunsBound:

@@ -30,18 +30,6 @@ from epsilens.audit.scores import AnswerMatch, LinearMMSE, Loss, Score
 from epsilens.channels import RandomizedResponse, simulate
 from epsilens.errors import InputError, setting
 
-__all__ = [
-    "BareCallable",
-    "EstimatorFit",
-    "GaussianClaim",
-    "GaussianSum",
-    "Leakage",
-    "Mechanism",
-    "OwnNoise",
-    "RandomisedAnswers",
-    "Simulated",
-]
-
 Leakage: TypeAlias = Literal["gaussian", "pure", "unknown"]
 """How a mechanism leaks: as Gaussian noise does, with δ = 0, or in a way that is not known."""
 

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     import altair as alt
     import pandas as pd
 
-__all__ = ["AuditResult", "OneRunAudit"]
-
 
 @dataclass(frozen=True)
 class AuditResult:

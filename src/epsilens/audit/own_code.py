@@ -13,8 +13,6 @@ from typing import ParamSpec, TypeVar, cast
 from epsilens.audit.mechanisms import BareCallable, Mechanism
 from epsilens.errors import InputError, setting
 
-__all__ = ["load_callable", "run_own"]
-
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 

@@ -21,8 +21,6 @@ from scipy.special import expit, gammaln
 from epsilens._types import FloatArray
 from epsilens.audit.pure import LEVELS, pure_bounds, pure_p_value
 
-__all__ = ["crossing_probability", "first_level", "path_bound", "path_p_value"]
-
 _REACH = 9.5
 """Standard deviations of a binomial that are carried along; what lies beyond is below 1e-19 and is
 counted as evidence for the mechanism."""

@@ -17,8 +17,6 @@ from epsilens.audit.mechanisms import GaussianClaim
 from epsilens.audit.scores import InnerProduct, Score
 from epsilens.errors import InputError, PrivacyLeakWarning
 
-__all__ = ["PrivateRidgeFit"]
-
 _ROOM = 1.3
 """How much larger the ball is than coins are likely to need."""
 

@@ -16,17 +16,6 @@ from scipy.special import betainc, betaincinv, expit, gammaln, log_expit, logit,
 
 from epsilens._types import BoolArray, FloatArray
 
-__all__ = [
-    "LEVELS",
-    "approximate_bound",
-    "approximate_p_values",
-    "f_dp_mu_bound",
-    "f_dp_refutes",
-    "last_refuted",
-    "pure_bounds",
-    "pure_p_value",
-]
-
 
 def pure_p_value(n_correct: ArrayLike, n_guesses: ArrayLike, epsilon: ArrayLike) -> FloatArray:
     """Return how probable so many right guesses are at most, if the mechanism keeps ε.

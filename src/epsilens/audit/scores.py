@@ -20,16 +20,6 @@ from epsilens.audit.canaries import Canaries
 from epsilens.audit.inputs import as_numbers
 from epsilens.errors import InputError
 
-__all__ = [
-    "AnswerMatch",
-    "Centred",
-    "Gradient",
-    "InnerProduct",
-    "LinearMMSE",
-    "Loss",
-    "Score",
-]
-
 
 class Score(Protocol):
     """Anything that gives every canary a number, high where it seems to be in."""

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from epsilens._validate import as_choice, as_count, as_share
 from epsilens.errors import InputError, InputTypeError
 
-__all__ = ["AsPrinted", "Bonferroni", "Fixed", "Path", "Selection", "Split", "as_selection"]
-
 
 @dataclass(frozen=True)
 class GeometricCounts:

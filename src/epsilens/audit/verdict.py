@@ -6,8 +6,6 @@ from __future__ import annotations
 from epsilens.audit.bound import GAUSSIAN_METHODS, OneRunBound
 from epsilens.document import bound_text, delta_text
 
-__all__ = ["judge"]
-
 
 def judge(
     bound: OneRunBound, *, epsilon: float | None, delta: float, truth: float | None

@@ -14,8 +14,6 @@ from epsilens._validate import as_epsilon, require_unique
 from epsilens.data.typed_names import split_typed
 from epsilens.errors import InputError, InputTypeError, phrase, setting
 
-__all__ = ["Budget", "parse_grid"]
-
 LARGEST_GRID = 10_000
 
 

@@ -20,8 +20,6 @@ from epsilens.channels.draw import (
 )
 from epsilens.errors import InputError, InputTypeError, setting
 
-__all__ = ["Channel", "SymmetricChannel"]
-
 LARGEST_CONDITION = 1e12
 
 

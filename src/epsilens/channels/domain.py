@@ -34,7 +34,6 @@ from epsilens.errors import InputError, phrase, setting
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Domain", "domain_of", "floats_of", "typed_categories"]
 
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")

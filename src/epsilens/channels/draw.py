@@ -31,19 +31,6 @@ from epsilens.notes import Note
 if TYPE_CHECKING:
     from epsilens.channels.channel import Channel
 
-__all__ = [
-    "Words",
-    "draw_response",
-    "draw_rows",
-    "generator_words",
-    "masses_epsilon",
-    "operating_system_words",
-    "released_words",
-    "response_threshold",
-    "row_masses",
-    "simulate",
-    "uniform_below",
-]
 
 Words: TypeAlias = Callable[[int], WordArray]
 """A source of randomness: given n, n independent uniform 64-bit words."""

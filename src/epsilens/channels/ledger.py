@@ -29,7 +29,6 @@ from epsilens.notes import Note
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LEDGER_FILE", "ReleaseLedger", "Spending", "column_digests"]
 
 LEDGER_FILE = ".epsilens-ledger.sqlite"
 _TABLES = (

@@ -23,8 +23,6 @@ from epsilens.channels.draw import (
 from epsilens.channels.randomized_response import RandomizedResponse
 from epsilens.errors import InputError
 
-__all__ = ["HashingKind", "LocalHashing"]
-
 HashingKind = Literal["olh", "blh"]
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from epsilens.channels.draw import Words
 
-__all__ = ["distinct_answers", "following_columns", "log_arrangements", "random_order"]
 
 SMALLEST_CORRELATION = 0.8
 """Rank correlation with the row number from which a column follows it.

@@ -18,8 +18,6 @@ from epsilens.channels.draw import released_words
 from epsilens.channels.randomized_response import RandomizedResponse
 from epsilens.errors import InputError, InputTypeError
 
-__all__ = ["ProductChannel"]
-
 LARGEST_JOINT_SIZE = 4096
 LARGEST_EXACT_COLUMNS = 10
 LARGEST_EXACT_SIZE = 128

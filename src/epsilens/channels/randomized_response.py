@@ -25,8 +25,6 @@ from epsilens.channels.draw import (
 )
 from epsilens.errors import InputError, setting
 
-__all__ = ["RandomizedResponse", "Relaxation", "draw_relaxation", "joint_masses", "relaxation"]
-
 # --- Relaxing a release: a second, more accurate report that costs only the difference ---
 
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from epsilens.data.files import TableFile
 
-__all__ = ["MissingAnswers", "Release", "release_table", "require_drawable", "written_release"]
 
 MissingAnswers = Literal["error", "drop", "category"]
 

@@ -31,8 +31,6 @@ from epsilens.channels.draw import (
 )
 from epsilens.errors import InputError, InputTypeError, setting
 
-__all__ = ["UnaryEncoding", "UnaryKind", "bit_masses", "optimal_threshold"]
-
 UnaryKind = Literal["oue", "rappor", "the"]
 HALF = WORD_RANGE // 2
 

@@ -26,8 +26,6 @@ from epsilens.cli.serve import serve
 from epsilens.cli.value import value
 from epsilens.cli.whatif import whatif
 
-__all__ = ["app"]
-
 COMMANDS = (demo, inspect, whatif, risk, decide, mask, randomise, serve)
 """In the order of the help."""
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from epsilens.audit.scores import Score
     from epsilens.document import AuditDocument
 
-__all__ = ["audit"]
 
 _OUT_SUFFIXES = (".json", ".png", ".svg")
 _DEFAULT_DELTA = 1e-6

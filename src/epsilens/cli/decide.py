@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from epsilens.document import DecisionDocument
 
-__all__ = ["decide"]
 
 _OUT_SUFFIXES = (".html", ".json", ".png", ".svg")
 

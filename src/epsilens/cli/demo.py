@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from epsilens.study import Study
     from epsilens.whatif import LossChangeEstimate
 
-__all__ = ["demo", "survey_study"]
 
 LABEL = "affair"
 LIMITS: dict[str, Any] = {"max_loss_increase": 0.01, "max_attack_rate": 0.95}

@@ -28,7 +28,6 @@ from epsilens.cli.session import EXIT_BY_SIGNAL
 if TYPE_CHECKING:
     from epsilens._processes import Process
 
-__all__ = ["ENDED", "INTERRUPTED", "Ended", "ends_when_told", "others_handle_signals"]
 
 ENDED = "Stopped: nothing half-written was left behind."
 INTERRUPTED = "Interrupted: nothing half-written was left behind."

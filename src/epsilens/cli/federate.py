@@ -46,8 +46,6 @@ from epsilens.cli.options import (
 from epsilens.cli.training import with_notes
 from epsilens.errors import COMMAND_LINE, InputError
 
-__all__ = ["AlgorithmChoice", "ModeChoice", "RungChoice", "check_mode", "federate"]
-
 _OUT_SUFFIXES = (".json", ".png", ".svg")
 _FEDERATION = "Federation"
 MOST_SITES = 1000

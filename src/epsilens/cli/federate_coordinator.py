@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from epsilens.federated.coordinator_store import CoordinatorStore
     from epsilens.federated.flower.operations import OperationRunner
 
-__all__ = ["apply", "remove", "status", "train", "value"]
 
 Timeout = Annotated[
     float,

@@ -34,16 +34,6 @@ if TYPE_CHECKING:
     from epsilens.channels import Budget
     from epsilens.federated import FederationSchema, Records
 
-__all__ = [
-    "Contracted",
-    "FederationTable",
-    "changes_of",
-    "check_numbers",
-    "level_of",
-    "scales_of",
-    "sites_of",
-]
-
 
 def changes_of(text: str) -> dict[int, float]:
     """Read one `--change`: `2:1.0`, or several sites in one operation, `2:1.0,3:1.0`.

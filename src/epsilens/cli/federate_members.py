@@ -9,8 +9,6 @@ import typer
 
 from epsilens.cli.options import Force, Quiet
 
-__all__ = ["OPERATION_BUSY", "State", "register", "unregister"]
-
 State = Annotated[
     str,
     typer.Option("--state", metavar="DIR", help="The coordinator's folder; nobody else reads it."),

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from epsilens.federated import FederationSchema
     from epsilens.federated.rehearsal import Outcome
 
-__all__ = ["federation_of", "print_federation", "write_federation"]
-
 
 def federation_of(
     outcome: Outcome,

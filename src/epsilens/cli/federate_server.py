@@ -16,7 +16,6 @@ from epsilens.errors import InputError
 if TYPE_CHECKING:
     from epsilens.federated.coordinator_store import CoordinatorStore
 
-__all__ = ["server"]
 
 DEFAULT_PORT = 9092
 

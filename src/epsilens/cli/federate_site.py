@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from epsilens.federated import FederationSchema
     from epsilens.federated.flower.site_service import Invitation
 
-__all__ = ["key", "request", "site"]
 
 State = Annotated[
     str, typer.Option("--state", metavar="DIR", help="The site's folder; nobody else reads it.")

@@ -18,24 +18,6 @@ if TYPE_CHECKING:
     from epsilens.federated.plan import PlannedOperation
     from epsilens.federated.valuing import Valuation
 
-__all__ = [
-    "Accept",
-    "Items",
-    "Offer",
-    "ScoreFile",
-    "ScoreLimit",
-    "SecureAggregation",
-    "TesterKey",
-    "Value",
-    "ValueModeChoice",
-    "ValueModeOption",
-    "check_secure",
-    "checked_valuations",
-    "keep_limits",
-    "offers_of",
-    "say_fingerprint",
-    "write_scores",
-]
 
 _PANEL = "Valuation"
 

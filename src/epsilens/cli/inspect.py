@@ -26,8 +26,6 @@ from epsilens.cli.options import (
 if TYPE_CHECKING:
     from epsilens.document import InspectDocument
 
-__all__ = ["inspect"]
-
 
 def inspect(
     data: Data,

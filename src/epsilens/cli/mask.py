@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from epsilens.document import MaskDocument
     from epsilens.masking import Mask, MaskStudy
 
-__all__ = ["mask"]
 
 OUT_SUFFIXES = (".json", ".csv", ".parquet", ".png", ".svg")
 SECONDS = 60.0

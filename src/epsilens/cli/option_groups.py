@@ -16,8 +16,6 @@ from typer.core import TyperCommand
 
 from epsilens.errors import InputError
 
-__all__ = ["ExplainedCommand", "Without", "must_exist", "option_groups"]
-
 _R = TypeVar("_R")
 
 

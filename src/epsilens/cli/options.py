@@ -15,41 +15,6 @@ from epsilens.errors import InputError
 if TYPE_CHECKING:
     from epsilens.data import Bins
 
-__all__ = [
-    "Anonymous",
-    "BinsOption",
-    "Categorical",
-    "Categories",
-    "Checkpoint",
-    "Data",
-    "Delimiter",
-    "Drop",
-    "Encoding",
-    "Force",
-    "Json",
-    "Label",
-    "Measured",
-    "Missing",
-    "MissingChoice",
-    "Model",
-    "ModelChoice",
-    "Out",
-    "Positive",
-    "Protect",
-    "Quiet",
-    "Regularisation",
-    "Test",
-    "TestShare",
-    "Weight",
-    "categories_of",
-    "comma_list",
-    "delimiter_from",
-    "mapping_of_bins",
-    "out_option",
-    "require_text",
-    "seed_option",
-    "shadow_models_option",
-]
 
 _TABLE = "Reading the table"
 _MODEL = "Model"

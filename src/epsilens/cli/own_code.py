@@ -9,8 +9,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["current_folder_first", "only_standard_error"]
-
 
 @contextmanager
 def only_standard_error() -> Iterator[None]:

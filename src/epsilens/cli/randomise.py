@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from epsilens.data import TableFile
     from epsilens.document import ReleaseDocument
 
-__all__ = ["randomise"]
 
 MECHANISM = "k-ary randomised response"
 EARLIER_RELEASE = Note(

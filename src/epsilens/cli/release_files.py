@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from epsilens.channels.ledger import ReleaseLedger
     from epsilens.document import ReleaseDocument
 
-__all__ = [
-    "PlannedRelease",
-    "receipt_of",
-    "refuse_data",
-    "replaces_release",
-    "write_release",
-]
 
 _PENDING = "pending"
 _PENDING_NOTE = Note(

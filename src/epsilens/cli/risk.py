@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from epsilens.document import RiskDocument
     from epsilens.risk.result import RiskCurve
 
-__all__ = ["risk"]
 
 DEFAULT_GRID = "0.1:10:10"
 _NOISY = "Noisy training (--mechanism dpsgd)"

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from epsilens.document import RiskDocument
     from epsilens.risk.result import AttackChoice, RiskCurve
 
-__all__ = ["EXPOSED_SUFFIXES", "OUT_SUFFIXES", "print_risk", "write_risk"]
 
 OUT_SUFFIXES = (".json", ".csv", ".parquet", ".png", ".svg")
 EXPOSED_SUFFIXES = (".csv",)

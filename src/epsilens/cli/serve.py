@@ -12,8 +12,6 @@ from epsilens.cli.options import Anonymous, Quiet
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["serve"]
-
 
 def serve(
     data: Annotated[

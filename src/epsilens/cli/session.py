@@ -21,28 +21,6 @@ from epsilens.notes import Note, distinct_notes
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = [
-    "EXIT_BAD_INPUT",
-    "EXIT_BROKEN_PIPE",
-    "EXIT_BY_SIGNAL",
-    "EXIT_INTERRUPTED",
-    "EXIT_LIMIT_NOT_MET",
-    "Cluster",
-    "check_new",
-    "check_state",
-    "check_target",
-    "held_warnings",
-    "hold_warning",
-    "on_cluster",
-    "print_json",
-    "print_notes",
-    "printable",
-    "release_warnings",
-    "remember",
-    "show_progress",
-    "typed_command",
-    "withhold_names",
-]
 
 WITHHELD_WARNING = (
     "a warning is withheld because it may name columns, groups or categories. "

@@ -9,8 +9,6 @@ from typing import Literal
 
 from epsilens.errors import COMMAND_LINE, PYTHON, Surface, option_of
 
-__all__ = ["TERMINAL"]
-
 
 class _Terminal:
     """The command line; an argument that no command has an option for keeps its name."""

@@ -40,11 +40,6 @@ if TYPE_CHECKING:
     )
     from epsilens.study import Study
 
-__all__ = [
-    "TableOptions",
-    "read_epsilon",
-    "with_notes",
-]
 
 _D = TypeVar(
     "_D",

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from epsilens.study import Study
     from epsilens.valuation import Appraisal, CurvePoint
 
-__all__ = ["value"]
 
 _CHART_SUFFIXES = (".png", ".svg")
 _CLEARLY = 2.0

@@ -29,8 +29,6 @@ from epsilens.cli.whatif_stream import ask_streamed, wants_stream
 from epsilens.errors import InputError
 from epsilens.study import DEFAULT_GRID
 
-__all__ = ["whatif"]
-
 _OUT_SUFFIXES = (".json", ".csv", ".parquet", ".html", ".png", ".svg")
 
 

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from epsilens.document import WhatIfDocument
     from epsilens.whatif import Choice
 
-__all__ = ["print_answer", "write_answer"]
-
 
 def write_answer(
     out: str,

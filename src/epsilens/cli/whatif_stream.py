@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from epsilens.data.missing import MissingPolicy
     from epsilens.whatif import LossChangeEstimate, WhatIf
 
-__all__ = ["LARGEST_SHARE", "ask_streamed", "wants_stream"]
 
 LARGEST_SHARE = 0.25
 """A parquet table that would take more than this share of the machine's memory is streamed."""

@@ -19,15 +19,6 @@ try:
 except ImportError:  # not on Windows, where scratch files of killed processes stay
     fcntl = None  # type: ignore[assignment]
 
-__all__ = [
-    "locked_folder",
-    "remove_stale",
-    "replacing",
-    "scratch_beside",
-    "sync_folder",
-    "target_file",
-    "write_text",
-]
 
 _NAME_SHOWN_IN_SCRATCH = 40
 """Characters of the target's name in the scratch file's: file names have a largest length."""

@@ -15,7 +15,6 @@ from epsilens.errors import InputError, setting
 if TYPE_CHECKING:
     pass
 
-__all__ = ["LARGEST_BIN_COUNT", "Bins", "parse_bins"]
 
 LARGEST_BIN_COUNT = 1000
 """Finer bins would hide nothing, and randomised response among so many answers says nothing."""

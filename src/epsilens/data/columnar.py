@@ -16,17 +16,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = [
-    "common_schema",
-    "damaged",
-    "frame_from_arrow",
-    "parquet_files",
-    "partition_columns",
-    "read_arrow",
-    "read_parquet",
-    "read_parquet_folder",
-]
-
 
 def read_parquet(content: bytes, *, name: str) -> pa.Table:
     """Read the bytes of one parquet file.

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from epsilens.data.schema import Column, Schema
     from epsilens.document import InspectDocument
 
-__all__ = ["NEEDS_BINS", "describe_table", "likely_label", "likely_number"]
 
 MOST_NAMED_CATEGORIES = 8
 """A longer list of categories is counted, not shown."""

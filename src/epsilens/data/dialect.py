@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["Dialect", "can_write", "detect_dialect", "released_dialect"]
 
 _SAMPLE_RECORDS = 50
 _SHOWN_BY_FIRST_BYTES = ("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be")

@@ -17,14 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sklearn.compose import ColumnTransformer
 
-__all__ = [
-    "as_model_input",
-    "build_encoder",
-    "category_columns",
-    "check_categories",
-    "require_same_kinds",
-    "spelled_alike",
-]
 
 MOST_DENSE_CATEGORIES = 500
 """With more one-hot columns than this the encoded table is sparse."""

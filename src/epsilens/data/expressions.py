@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["QUOTE_TEXT", "Expression", "compared_as", "parse_expression", "parse_group"]
 
 QUOTE_TEXT = "Put text in quotation marks."
 """For a word in an expression that is no column."""

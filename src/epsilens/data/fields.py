@@ -13,14 +13,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = [
-    "MISSING_MARKS",
-    "TypedFields",
-    "are_numbers",
-    "spellings",
-    "type_fields",
-    "written_answers",
-]
 
 MISSING_MARKS = (
     *("", "NA", "N/A", "n/a", "#N/A", "<NA>"),

@@ -28,14 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = [
-    "SURVEY_PROVENANCE",
-    "TableFile",
-    "TableFormat",
-    "load_survey",
-    "read_table",
-    "write_table",
-]
 
 TableFormat = Literal["csv", "csv.gz", "tsv", "parquet", "arrow"]
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["Documented", "like", "series_name", "to_pandas", "to_vector"]
 
 _FRAMES = "a pandas, polars or pyarrow table, or a two-dimensional NumPy array"
 _SERIES = "a pandas, polars or pyarrow column, a one-dimensional NumPy array or a list"

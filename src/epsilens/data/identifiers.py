@@ -15,8 +15,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["ALL_DIFFER", "ValueKind", "Values", "identifier_reason"]
-
 ValueKind = Literal["text", "date", "whole number", "number"]
 
 ALL_DIFFER = "every value differs"

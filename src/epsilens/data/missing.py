@@ -15,14 +15,6 @@ from epsilens.notes import Note
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "LARGEST_DROPPED_SHARE",
-    "MISSING_CATEGORY",
-    "MissingPolicy",
-    "Settled",
-    "listed_counts",
-    "settle_missing",
-]
 
 MissingPolicy = Literal["auto", "error", "category", "drop"]
 

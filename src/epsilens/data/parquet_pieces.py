@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow import parquet
 
-__all__ = ["ParquetSource", "Piece", "open_parquet"]
 
 # Rows a piece has at most, if the row groups of the file allow it: enough to make a task worth
 # handing over, few enough to share the work out evenly.

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["Labels", "Part", "PartSettings", "Task", "read_labels", "read_numbers", "split_part"]
 
 # --- The column to be predicted: one of two answers, or a number ---
 

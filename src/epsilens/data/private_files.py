@@ -12,14 +12,6 @@ from pathlib import Path
 from epsilens.data.atomic import scratch_beside, sync_folder
 from epsilens.errors import InputError, system_refusal
 
-__all__ = [
-    "PrivateStore",
-    "make_private_file",
-    "make_private_folder",
-    "writable",
-    "write_private",
-]
-
 SECONDS_TO_WAIT = 30.0
 """For another process that works on the same store."""
 

@@ -19,18 +19,6 @@ if TYPE_CHECKING:
 
     from epsilens.document import ColumnKind
 
-__all__ = [
-    "LARGEST_NUMERIC_DOMAIN",
-    "Category",
-    "Column",
-    "DomainOrigin",
-    "Schema",
-    "as_category",
-    "days",
-    "infer_schema",
-    "is_date",
-    "left_out",
-]
 
 ColumnUse = Literal["one-hot", "number", "left out"]
 DomainOrigin = Literal["given", "declared", "observed", "bins"]

@@ -22,8 +22,6 @@ from typing import Literal, NoReturn
 
 from epsilens.errors import InputError
 
-__all__ = ["ColumnName", "Compare", "Constant", "Join", "Member", "Node", "Not", "Parser"]
-
 _MAXIMUM_DEPTH = 50
 _TRUTHS = {"true": True, "True": True, "false": False, "False": False}
 _KEYWORDS = ("and", "or", "not", "in", *_TRUTHS)

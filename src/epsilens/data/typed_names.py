@@ -8,8 +8,6 @@ import io
 
 from epsilens.errors import InputError
 
-__all__ = ["split_answers", "split_typed", "typed_answer", "typed_name"]
-
 
 def split_typed(text: str) -> list[str]:
     """Split a typed list at its commas; a part that contains one stands in double quotes.

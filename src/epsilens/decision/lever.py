@@ -10,8 +10,6 @@ from epsilens.decision.result import Decision, Standing
 from epsilens.document import MaskingLever, at_most_text, epsilon_text
 from epsilens.errors import InputError
 
-__all__ = ["masking_lever"]
-
 _ROUNDING = 1e-12
 _CLEARLY = 2.0
 """Standard errors beyond which two measured rates differ."""

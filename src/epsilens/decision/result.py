@@ -14,7 +14,6 @@ from epsilens.errors import InputError
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = ["Decision", "Standing"]
 
 _COST_COLUMNS = (
     *("loss_change", "loss_change_low", "loss_change_high"),

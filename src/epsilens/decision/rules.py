@@ -43,8 +43,6 @@ from epsilens.risk import RiskCurve
 from epsilens.whatif import LossChangeEstimate
 from epsilens.whatif.answer import measure_cell
 
-__all__ = ["attack_limit", "decide", "loss_limit"]
-
 RestsOn = Literal["proven", "measured"]
 
 

@@ -15,8 +15,6 @@ from epsilens.document import (
 )
 from epsilens.errors import InputError, setting
 
-__all__ = ["join"]
-
 
 def join(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
     """Return the budgets that both have been asked about, ascending.

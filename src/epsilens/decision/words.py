@@ -23,8 +23,6 @@ from epsilens.document import (
 )
 from epsilens.notes import Note
 
-__all__ = ["RecommendationWords"]
-
 _ALL = at_most_text(1.0)
 
 

@@ -19,8 +19,6 @@ from epsilens.document.whatif import WhatIfDocument
 from epsilens.document.wording import EVERYBODY, budgets_text
 from epsilens.notes import Note
 
-__all__ = ["WITHHELD", "WITHHELD_WARNING", "anonymise"]
-
 WITHHELD = "withheld"
 WITHHELD_WARNING = "A warning is withheld here because it may name columns, groups or categories."
 

@@ -10,8 +10,6 @@ from pydantic import Field, StrictStr
 from epsilens.document.numbers import Count, Flag, NonNegative, OptionalNonNegative
 from epsilens.document.parts import DocumentHead, Names
 
-__all__ = ["AuditDocument", "AuditMethod"]
-
 AuditMethod: TypeAlias = Literal["pure", "approximate", "f-dp", "independent-gdp"]
 
 

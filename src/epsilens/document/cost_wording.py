@@ -25,18 +25,6 @@ from epsilens.document.wording import (
     loss_unit,
 )
 
-__all__ = [
-    "change_title",
-    "expected_text",
-    "failed_check",
-    "gap_unit",
-    "interval_text",
-    "outcome_interval",
-    "outcome_text",
-    "unanswered_reason",
-    "unanswered_text",
-]
-
 
 def change_title(document: WhatIfDocument, outcome: Outcome) -> str:
     """Name the vertical axis, with its unit.

@@ -16,20 +16,6 @@ from epsilens.document.risk_wording import face_value_text
 from epsilens.document.whatif import COST_CHANGES, WhatIfCell, WhatIfDocument, WhatIfMethod
 from epsilens.document.wording import EVERYBODY, own_budget
 
-__all__ = [
-    "Alternative",
-    "DecisionDocument",
-    "MaskingLever",
-    "MechanismCell",
-    "MechanismCurve",
-    "MechanismName",
-    "Point",
-    "Recommendation",
-    "joined_points",
-    "randomised_response_name",
-    "risk_at",
-]
-
 MechanismName: TypeAlias = Literal[
     "randomised-response",
     "randomised-response-corrected",

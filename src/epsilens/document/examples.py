@@ -11,8 +11,6 @@ from epsilens.document.risk import RiskDocument
 from epsilens.document.whatif import WhatIfDocument
 from epsilens.errors import InputError
 
-__all__ = ["example_document"]
-
 _START = {
     "loss": 0.5,
     "accuracy": 0.7,

@@ -17,15 +17,6 @@ from epsilens.document.numbers import (
 )
 from epsilens.document.parts import DocumentHead, Names, Part, as_list
 
-__all__ = [
-    "Engine",
-    "FederationDocument",
-    "FederationEntry",
-    "FederationValuation",
-    "FederationVersion",
-    "federation_number_types",
-]
-
 Engine: TypeAlias = Literal["in process", "flower simulation", "flower"]
 Mode: TypeAlias = Literal["degrade", "redraw", "as_printed"]
 

@@ -9,9 +9,6 @@ from epsilens.document.federation import FederationDocument, FederationValuation
 from epsilens.document.rounding import NOTHING, count_text, epsilon_text, loss_text, percent_text
 from epsilens.document.view import Line, Row, Table, View, text_row
 
-__all__ = ["OPERATIONS", "federation_view", "sites_text", "valuation_sentences"]
-
-
 OPERATIONS = {
     "train": "trained",
     "preview": "preview",

@@ -10,8 +10,6 @@ from pydantic import BeforeValidator, StrictStr
 from epsilens.document.numbers import Count, Flag, plain_value
 from epsilens.document.parts import DocumentHead, Part, as_list
 
-__all__ = ["ColumnKind", "InspectColumn", "InspectDocument"]
-
 ColumnKind: TypeAlias = Literal["numeric", "categorical", "binary", "constant", "identifier"]
 
 

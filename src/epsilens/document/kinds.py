@@ -20,8 +20,6 @@ from epsilens.document.risk import RiskDocument
 from epsilens.document.value import ValueDocument
 from epsilens.document.whatif import WhatIfDocument
 
-__all__ = ["MODELS", "Document", "DocumentKind"]
-
 Document: TypeAlias = (
     WhatIfDocument
     | ReleaseDocument

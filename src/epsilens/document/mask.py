@@ -10,15 +10,6 @@ from pydantic import BeforeValidator, Field, StrictStr
 from epsilens.document.numbers import Count, NumberType, OptionalNonNegative, OptionalNumber
 from epsilens.document.parts import DocumentHead, Names, Part, as_list
 
-__all__ = [
-    "MaskDocument",
-    "MaskFeature",
-    "MaskOutcome",
-    "MaskPoint",
-    "RelaxedEpsilon",
-    "mask_number_types",
-]
-
 Share = Annotated[float, Field(ge=0, le=1)]
 
 

@@ -15,8 +15,6 @@ from epsilens.document.risk import RiskDocument
 from epsilens.document.whatif import WhatIfDocument
 from epsilens.errors import InputError
 
-__all__ = ["STEPS", "migrate"]
-
 _VERSION_TEXT = re.compile(r"[0-9][0-9A-Za-z.+!-]{0,30}")
 
 

@@ -13,19 +13,6 @@ from typing import Annotated, Literal, TypeAlias, get_args
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-__all__ = [
-    "NUMBER_TYPES",
-    "NUMBER_TYPE_MEANINGS",
-    "Count",
-    "Flag",
-    "JsonValue",
-    "NonNegative",
-    "NumberType",
-    "OptionalNonNegative",
-    "OptionalNumber",
-    "plain_value",
-]
-
 NumberType: TypeAlias = Literal["proven", "proven given b", "measured", "estimated"]
 
 NUMBER_TYPES: tuple[NumberType, ...] = get_args(NumberType)

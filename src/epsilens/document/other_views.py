@@ -25,16 +25,6 @@ from epsilens.document.value import ValueDocument, ValuePoint
 from epsilens.document.view import Line, Row, Table, View, text_row
 from epsilens.document.wording import loss_unit, sentence_case
 
-__all__ = [
-    "audit_view",
-    "inspect_view",
-    "mask_view",
-    "other_view",
-    "relaxed_sentence",
-    "release_view",
-    "value_view",
-]
-
 
 def other_view(document: Document) -> View:
     """Return the view of a document that is neither a what-if, nor a risk, nor a decision."""

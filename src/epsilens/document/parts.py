@@ -33,17 +33,6 @@ from epsilens.document.numbers import (
 from epsilens.errors import COMMAND_LINE
 from epsilens.notes import Note, Severity
 
-__all__ = [
-    "DOCUMENT_VERSION",
-    "Baseline",
-    "DocumentHead",
-    "Names",
-    "Part",
-    "Provenance",
-    "as_list",
-    "check_ends",
-]
-
 DOCUMENT_VERSION = 2
 
 

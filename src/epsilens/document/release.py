@@ -10,8 +10,6 @@ from pydantic import StrictStr
 from epsilens.document.numbers import Count, Flag, NonNegative
 from epsilens.document.parts import DocumentHead, Names
 
-__all__ = ["ReleaseDocument"]
-
 
 class ReleaseDocument(DocumentHead):
     """The receipt of a release: what was randomised and how much budget was spent.

@@ -15,8 +15,6 @@ from epsilens.document.numbers import (
 )
 from epsilens.document.parts import Baseline, DocumentHead, Names, Part, as_list, check_ends
 
-__all__ = ["EquivalentEpsilon", "RiskCell", "RiskDocument", "RiskMechanism", "risk_number_types"]
-
 RiskMechanism: TypeAlias = Literal["rr", "dpsgd"]
 
 

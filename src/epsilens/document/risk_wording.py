@@ -13,24 +13,6 @@ from epsilens.document.rounding import (
 )
 from epsilens.document.whatif import WhatIfCell, WhatIfDocument
 
-__all__ = [
-    "NOTHING_HIDDEN",
-    "PROVES",
-    "baseline_text",
-    "before_text",
-    "ceiling_clause",
-    "ceiling_is_open",
-    "ceiling_note",
-    "compared_p_text",
-    "confidence_text",
-    "face_value_text",
-    "is_randomised_response",
-    "models_text",
-    "proof_text",
-    "range_text",
-]
-
-
 PROVES = 0.8
 """Largest advantage at which the proof is said to say something."""
 

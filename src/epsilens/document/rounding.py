@@ -8,27 +8,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = [
-    "MINUS",
-    "NOTHING",
-    "at_least_text",
-    "at_most_text",
-    "auc_change_text",
-    "auc_text",
-    "bound_text",
-    "change_text",
-    "count_text",
-    "delta_text",
-    "epsilon_text",
-    "loss_decimals",
-    "loss_text",
-    "p_value_text",
-    "percent_text",
-    "points_text",
-    "rounds_to_zero",
-    "seconds_text",
-]
-
 MINUS = "−"
 NOTHING = "–"
 _LONGEST = 1e9

@@ -52,24 +52,6 @@ from epsilens.document.wording import (
     whom_text,
 )
 
-__all__ = [
-    "EpsilonChoice",
-    "assessment_paragraph",
-    "attack_sentences",
-    "cell_sentence",
-    "cost_clause",
-    "decision_sentence",
-    "exposed_clause",
-    "holder_text",
-    "membership_sentences",
-    "odds_text",
-    "outside_sentence",
-    "proof_sentences",
-    "risk_sentences",
-    "unanswered_sentence",
-    "whatif_sentence",
-]
-
 
 class EpsilonChoice(Protocol):
     """A chosen budget, as `LossChangeEstimate.choose` gives it."""

@@ -14,8 +14,6 @@ from epsilens.document.kinds import MODELS, Document, DocumentKind
 from epsilens.document.migration import migrate
 from epsilens.errors import InputError, InputTypeError
 
-__all__ = ["json_schema", "load_document", "to_dict", "to_json"]
-
 _HEAD = ("epsilens_document", "kind", "provenance", "notes", "warnings")
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

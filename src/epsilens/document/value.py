@@ -10,8 +10,6 @@ from pydantic import BeforeValidator, Field
 from epsilens.document.numbers import Count, OptionalNumber
 from epsilens.document.parts import Baseline, DocumentHead, Part, as_list
 
-__all__ = ["ValueDocument", "ValuePoint"]
-
 
 class ValuePoint(Part):
     """What the test loss does when a share of the records is dropped, or added, in some order.

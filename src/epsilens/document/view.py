@@ -61,22 +61,6 @@ from epsilens.document.wording import (
     typical_cell,
 )
 
-__all__ = [
-    "COST_TITLE",
-    "Line",
-    "Row",
-    "Table",
-    "View",
-    "attack_rows",
-    "cost_rows",
-    "decision_view",
-    "risk_view",
-    "text_row",
-    "thinned",
-    "view",
-    "whatif_view",
-]
-
 COST_TITLE = "What a privacy budget costs"
 _GAP_KEYS = tuple(f"{gap}_change" for gap in GAPS)
 _ALWAYS = ("loss_change",)

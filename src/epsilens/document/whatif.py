@@ -17,16 +17,6 @@ from epsilens.document.numbers import (
 from epsilens.document.parts import Baseline, DocumentHead, Part, as_list, check_ends
 from epsilens.errors import InputError
 
-__all__ = [
-    "COST_CHANGES",
-    "PUBLIC_BODY",
-    "OutcomeInterval",
-    "WhatIfCell",
-    "WhatIfDocument",
-    "WhatIfMethod",
-    "whatif_number_types",
-]
-
 PUBLIC_BODY = "public_body"
 """The setting that says whether the layers before a network's head were declared public."""
 

@@ -16,41 +16,6 @@ from epsilens.document.rounding import (
 from epsilens.document.value import ValueDocument
 from epsilens.document.whatif import WhatIfCell, WhatIfDocument
 
-__all__ = [
-    "ATTACKER",
-    "EVERYBODY",
-    "FEWEST_RUNS",
-    "GAPS",
-    "GAP_MEANINGS",
-    "NO_PRIVACY",
-    "OUTCOME_NAMES",
-    "PERCENT_OUTCOMES",
-    "RANGED",
-    "Gap",
-    "Outcome",
-    "Ranged",
-    "answers_text",
-    "axis_budget",
-    "budget_distance",
-    "budget_text",
-    "budget_title",
-    "budgets_text",
-    "change_decimals",
-    "cost_type",
-    "group_label",
-    "group_names",
-    "has_few_runs",
-    "is_model_release",
-    "loss_unit",
-    "nearest_cell",
-    "own_budget",
-    "protected_text",
-    "sentence_case",
-    "spending_text",
-    "typical_cell",
-    "whom_text",
-]
-
 EVERYBODY = "all"
 """The package's own name for the group of everybody."""
 FEWEST_RUNS = 19

@@ -15,8 +15,6 @@ from epsilens.federated.sums import SiteSums, add_up, site_sums
 from epsilens.valuation.batch_exchange import require_batch
 from epsilens.valuation.model_moves import ModelForProvider
 
-__all__ = ["acceptance_step", "accepted_sums", "model_for_provider"]
-
 
 def model_for_provider(present: Objective) -> ModelForProvider:
     """Return what the coordinator tells a provider: the model, its inverse Hessian, N and the penalty.

@@ -11,9 +11,6 @@ from epsilens._types import FloatArray
 from epsilens.federated.sums import SiteSums
 from epsilens.models.solver import Curvature, factorise
 
-__all__ = ["Objective", "Penalty"]
-
-
 _GAUGE = 1.0
 """Holds the mean over the classes of a softmax at zero; no prediction depends on it."""
 

@@ -15,8 +15,6 @@ from epsilens.errors import InputError
 from epsilens.federated.declaration import DEFAULT_LIMIT, DeclaredColumn, FederationSchema
 from epsilens.federated.declare import code_scale
 
-__all__ = ["agree"]
-
 
 def agree(declarations: Mapping[str, FederationSchema]) -> FederationSchema:
     """Return the contract that covers what all sites declare.

@@ -12,8 +12,6 @@ from epsilens.data.private_files import write_private
 from epsilens.errors import InputError
 from epsilens.valuation.item_messages import read_fingerprint
 
-__all__ = ["AnswerLimits", "default_replies"]
-
 SETTINGS = "value.json"
 
 

@@ -23,8 +23,6 @@ from epsilens.federated.valuing import Valuation
 from epsilens.federated.versions import Version
 from epsilens.notes import Note
 
-__all__ = ["document_of", "federation_document"]
-
 
 def federation_document(
     coordinator: Coordinator,

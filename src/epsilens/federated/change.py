@@ -16,8 +16,6 @@ from epsilens.federated.sums import SiteSums, add_up
 from epsilens.federated.training import Trained
 from epsilens.models.solver import Curvature
 
-__all__ = ["Rung", "Step", "Trust", "change_step", "judge", "judge_rounds", "removal_step"]
-
 Rung: TypeAlias = Literal["one-message", "newton", "exact"]
 
 LARGEST_LOGIT_MOVE = 1.0

@@ -35,9 +35,6 @@ from epsilens.federated.training import Algorithm, Trained, averaging_rounds, ne
 from epsilens.federated.version_keeper import NewModel, VersionKeeper
 from epsilens.federated.versions import CoordinatorState, Intention, Version
 
-__all__ = ["Coordinator"]
-
-
 LARGEST_REGULARISATION = 1e6
 MOST_ROUNDS: dict[Algorithm, int] = {"newton": 25, "fedavg": 500}
 START_SPREAD = 0.5

@@ -40,8 +40,6 @@ from epsilens.federated.written import (
     version_record,
 )
 
-__all__ = ["CoordinatorStore", "Member", "create_coordinator_store"]
-
 DATABASE = "coordinator.sqlite"
 
 _TABLES = """

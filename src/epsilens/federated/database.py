@@ -21,15 +21,6 @@ from epsilens.errors import InputError
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.ledger import LedgerEntry
 
-__all__ = [
-    "LEDGER_TABLE",
-    "PartyStore",
-    "array_of",
-    "blob_of",
-    "ledger_of",
-    "write_ledger",
-]
-
 STORE_VERSION = 1
 
 LEDGER_TABLE = """

@@ -27,7 +27,6 @@ from epsilens.models.problem import LogisticLoss, Loss, SoftmaxLoss
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DeclaredColumn", "FederationSchema", "Records"]
 
 Encoding: TypeAlias = Literal["one-hot", "code", "number"]
 

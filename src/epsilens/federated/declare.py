@@ -23,8 +23,6 @@ from epsilens.notes import Note
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["code_scale", "declare", "rounded_scale"]
-
 
 LARGEST_NUMBER = 1e100
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 from epsilens.federated.valuing import Valuation
 from epsilens.valuation.derivatives import n_coefficients
 
-__all__ = ["disclosure_summary"]
-
 
 def disclosure_summary(valuation: Valuation) -> list[str]:
     """Say in at most five short lines what each party knows after a valuation that it did not know before.

@@ -17,8 +17,6 @@ from epsilens.federated.ledger import Mode, spend
 from epsilens.federated.randomisation import degrade, randomise, relax
 from epsilens.federated.site_state import Draw, SiteState
 
-__all__ = ["affordable", "degraded", "first_draw", "redrawn"]
-
 
 def first_draw(
     records: Records, schema: FederationSchema, budget: Budget, *, seed: int | None, number: int

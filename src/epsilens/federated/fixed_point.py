@@ -17,9 +17,6 @@ from epsilens.errors import InputError
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.sums import SiteSums, upper_half, whole_of
 
-__all__ = ["FixedPoint", "feature_bounds", "flatten", "sum_bounds", "unflatten"]
-
-
 BITS = 61
 """The largest sum has so many, of 64: one is the sign, and two are room for rounding."""
 LARGEST_CURVATURE = 0.25

@@ -17,8 +17,6 @@ from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.ledger import Mode
 from epsilens.federated.randomisation import channels_between
 
-__all__ = ["after_change", "after_exact", "budgets_after", "expected_share", "share_of_records"]
-
 
 def after_change(
     model: Budget | None,

@@ -10,8 +10,6 @@ from typing import Literal, TypeAlias
 
 from epsilens.channels import Budget
 
-__all__ = ["LedgerEntry", "Mode", "Operation", "entry_of", "spend"]
-
 Mode: TypeAlias = Literal["degrade", "redraw", "as_printed"]
 Operation: TypeAlias = Literal["train", "preview", "change", "remove", "value"]
 

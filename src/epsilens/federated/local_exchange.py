@@ -21,8 +21,6 @@ from epsilens.valuation.item_messages import EncryptedScores, EncryptedYardstick
 from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester
 from epsilens.valuation.score_rounding import RoundedScores
 
-__all__ = ["LocalExchange", "local_exchange"]
-
 
 class LocalExchange:
     """Sites that live in this process; messages are counted as if they travelled.

@@ -17,8 +17,6 @@ from epsilens.federated.site_draws import SiteDraw
 from epsilens.federated.site_state import Wish
 from epsilens.federated.sums import SiteSums, upper_half
 
-__all__ = ["LocalParties"]
-
 
 class LocalParties:
     """Sites that live in this process.

@@ -19,8 +19,6 @@ from epsilens.federated.provider_log import theta_name
 from epsilens.federated.site import Site
 from epsilens.federated.written import wish_text
 
-__all__ = ["MOST_ANSWERS", "MaskLog"]
-
 FILE = "masked.sqlite"
 MOST_ANSWERS = 100_000
 """Models that are noted; at more than these the site answers no more, for a note that forgets protects nobody."""

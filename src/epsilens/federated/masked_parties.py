@@ -17,8 +17,6 @@ from epsilens.federated.parties import TOGETHER
 from epsilens.federated.site import Site
 from epsilens.federated.sums import SiteSums
 
-__all__ = ["MaskedLocalParties", "SummedParties"]
-
 
 class SummedParties:
     """What changes for a coordinator when its sites add up under masks; put before their class."""

@@ -31,8 +31,6 @@ from epsilens.federated.pairwise_masks import add_masks, new_private_key, public
 from epsilens.federated.site import Site
 from epsilens.federated.sums import SiteSums
 
-__all__ = ["MaskLine", "MaskedGroup", "MaskedQuestion", "Masking", "SecureSums"]
-
 What: TypeAlias = Literal["trial", "sums", "difference"]
 
 FEWEST_SITES = 2

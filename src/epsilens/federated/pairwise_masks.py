@@ -20,9 +20,6 @@ from epsilens._types import WordArray
 from epsilens._validate import require_extra
 from epsilens.errors import InputError
 
-__all__ = ["add_masks", "new_private_key", "public_key", "shared_secret"]
-
-
 _PURPOSE = b"epsilens secure aggregation 1"
 
 

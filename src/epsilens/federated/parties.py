@@ -17,9 +17,6 @@ from epsilens.federated.site_draws import SiteDraw
 from epsilens.federated.site_state import Wish
 from epsilens.federated.sums import SiteSums
 
-__all__ = ["TOGETHER", "Clock", "NoAnswerError", "Parties", "Traffic", "require_part"]
-
-
 TOGETHER = -1
 """Stands, among sums by site, for all sites whose own sums nobody may see."""
 

@@ -23,8 +23,6 @@ from epsilens.federated.valuing import Exchange, Valuation, ValueMode, value
 from epsilens.federated.written import budget_text, read_budget
 from epsilens.notes import Note
 
-__all__ = ["PlannedOperation", "carry_out", "story"]
-
 
 @dataclass(frozen=True)
 class PlannedOperation:

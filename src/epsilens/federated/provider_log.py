@@ -17,8 +17,6 @@ import numpy as np
 from epsilens._types import FloatArray
 from epsilens.data.private_files import PrivateStore
 
-__all__ = ["ProviderLog", "Told", "theta_name"]
-
 Told: TypeAlias = Literal["items", "batch", "submission"]
 
 _SETTLED = """

@@ -20,16 +20,6 @@ from epsilens.channels.draw import Words, released_words
 from epsilens.errors import InputError, setting
 from epsilens.federated.declaration import FederationSchema, Records
 
-__all__ = [
-    "EpsilonLike",
-    "as_budget",
-    "channels_between",
-    "degrade",
-    "is_stricter",
-    "randomise",
-    "relax",
-]
-
 EpsilonLike: TypeAlias = float | Mapping[str, float] | Budget
 """One ε for every protected column, or one for each."""
 

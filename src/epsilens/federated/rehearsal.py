@@ -30,7 +30,6 @@ from epsilens.federated.versions import Version
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Outcome", "Rehearsal", "Skew", "divide", "rehearse"]
 
 Skew: TypeAlias = Literal["none", "label"]
 

@@ -12,8 +12,6 @@ from epsilens.federated.parties import TOGETHER, Parties
 from epsilens.federated.sums import SiteSums, add_up
 from epsilens.federated.versions import CoordinatorState
 
-__all__ = ["first_removal", "known_apart", "second_removal", "sums_apart"]
-
 
 def known_apart(state: CoordinatorState, leaving: Sequence[int]) -> set[int]:
     """Return the sites whose sums are here for themselves, or for the leaving ones together."""

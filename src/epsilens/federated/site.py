@@ -31,8 +31,6 @@ from epsilens.federated.randomisation import (
 from epsilens.federated.site_state import Pending, SiteState, Wish
 from epsilens.federated.sums import SiteSums, expected_sums, site_sums
 
-__all__ = ["Site"]
-
 MOST_PREVIEWS = 1000
 """Each is a line of the ledger, which must not grow without end by a coordinator's will."""
 

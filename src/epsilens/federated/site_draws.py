@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from epsilens.errors import InputError
 from epsilens.federated.ledger import LedgerEntry
 
-__all__ = ["LARGEST_VERSION", "SiteDraw", "counted_on", "read_draw_name"]
-
 LARGEST_VERSION = 2**31
 """A site that claims a later version of a model has never been notified of it."""
 _NAME_LENGTH = 32

@@ -10,8 +10,6 @@ from epsilens.channels import Budget
 from epsilens.federated.declaration import Records
 from epsilens.federated.ledger import LedgerEntry, Mode
 
-__all__ = ["Draw", "Pending", "SiteState", "Wish"]
-
 
 @dataclass(frozen=True)
 class Wish:

@@ -32,8 +32,6 @@ from epsilens.federated.site import Site
 from epsilens.federated.site_state import Draw, Pending, SiteState
 from epsilens.federated.written import budget_text, read_budget, read_wish, wish_text
 
-__all__ = ["RawFile", "SiteStore", "create_site_store", "open_site"]
-
 DATABASE = "site.sqlite"
 
 _TABLES = """

@@ -20,9 +20,6 @@ from epsilens.errors import InputError
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.models.design import Design
 
-__all__ = ["SiteSums", "add_up", "expected_sums", "site_sums", "upper_half", "whole_of"]
-
-
 LARGEST_NUMBER_OF_PATTERNS = 4096
 """So many combinations of protected features are gone through one by one."""
 

@@ -15,16 +15,6 @@ from epsilens.federated.aggregate import Objective, Penalty
 from epsilens.federated.parties import Parties
 from epsilens.federated.sums import SiteSums, add_up
 
-__all__ = [
-    "Algorithm",
-    "Ask",
-    "AskToTrain",
-    "Trained",
-    "averaging_rounds",
-    "federated_averaging",
-    "newton_rounds",
-]
-
 Algorithm: TypeAlias = Literal["newton", "fedavg"]
 Ask: TypeAlias = Callable[[FloatArray], Mapping[int, SiteSums]]
 """Given a model, every site's sums there, Hessians included."""

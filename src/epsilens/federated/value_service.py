@@ -47,9 +47,6 @@ from epsilens.valuation.item_messages import (
 from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester
 from epsilens.valuation.score_rounding import RoundedScores
 
-__all__ = ["ValueService"]
-
-
 KEY, ANSWERS, TOLD = "value.key", "answers.sqlite", "provider.sqlite"
 
 

@@ -20,15 +20,6 @@ from epsilens.valuation.item_messages import EncryptedScores, EncryptedYardstick
 from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester
 from epsilens.valuation.score_rounding import RoundedScores
 
-__all__ = [
-    "Exchange",
-    "Valuation",
-    "ValueMode",
-    "read_valuation",
-    "valuation_record",
-    "value",
-]
-
 ValueMode: TypeAlias = Literal["items", "batch"]
 
 

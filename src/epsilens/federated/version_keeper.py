@@ -18,8 +18,6 @@ from epsilens.federated.parties import Clock, Parties
 from epsilens.federated.training import Trained
 from epsilens.federated.versions import CoordinatorState, Made, Version
 
-__all__ = ["NewModel", "VersionKeeper"]
-
 
 @dataclass(frozen=True)
 class NewModel:

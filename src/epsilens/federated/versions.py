@@ -14,8 +14,6 @@ from epsilens.federated.ledger import LedgerEntry, Mode, common_epsilon
 from epsilens.federated.site_draws import SiteDraw
 from epsilens.federated.sums import SiteSums
 
-__all__ = ["Begun", "CoordinatorState", "Intention", "Made", "Version"]
-
 Made: TypeAlias = Literal["train", "preview", "change", "remove", "accept"]
 """The operations that lead to a version."""
 Begun: TypeAlias = Literal["preview", "change", "remove", "accept"]

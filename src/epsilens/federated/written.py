@@ -17,19 +17,6 @@ from epsilens.federated.ledger import LedgerEntry, Mode, Operation
 from epsilens.federated.site_state import Wish
 from epsilens.federated.versions import Version
 
-__all__ = [
-    "budget_text",
-    "budgets_record",
-    "ledger_text",
-    "read_budget",
-    "read_budgets",
-    "read_ledger",
-    "read_version",
-    "read_wish",
-    "version_record",
-    "wish_text",
-]
-
 LONGEST_TEXT = 2**20
 """A budget or a ledger that is longer was not written by us."""
 

@@ -10,8 +10,6 @@ import numpy as np
 from epsilens.valuation.batch_exchange import BatchMove
 from epsilens.valuation.item_messages import EncryptedScores
 
-__all__ = ["move_bytes", "read_move", "read_reply", "reply_bytes"]
-
 
 def _written(head: list[str], parts: dict[str, np.ndarray]) -> bytes:
     stream = io.BytesIO()

@@ -24,18 +24,6 @@ from epsilens.data.frames import to_pandas
 from epsilens.errors import InputError, setting
 from epsilens.models import Design
 
-__all__ = [
-    "Alternatives",
-    "Mechanism",
-    "ProtectedFeature",
-    "UnaryBlock",
-    "as_mechanism",
-    "channel_of",
-    "join_blocks",
-    "no_alternatives",
-    "read_block",
-]
-
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class Alternatives:

@@ -46,20 +46,6 @@ from epsilens.notes import Note
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
-__all__ = [
-    "MANY_PARAMETERS",
-    "BaselineModel",
-    "as_weights",
-    "distance_note",
-    "fewer_dimensions",
-    "fit_baseline",
-    "leverage_note",
-    "nearly_separable",
-    "penalty_of",
-    "seconds_of_hessian",
-    "separable",
-    "unconverged",
-]
 
 Features: TypeAlias = "FloatArray | scipy.sparse.csr_array"
 

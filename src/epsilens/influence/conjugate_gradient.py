@@ -13,9 +13,6 @@ from epsilens.errors import ApproximationWarning, setting
 from epsilens.influence.inverse_hessian import HessianOperator, InverseSolution, relative_norms
 from epsilens.notes import Note
 
-__all__ = ["ConjugateGradient"]
-
-
 _MOST_RESTARTS = 5
 _FLAT = 1e-14
 

@@ -31,9 +31,6 @@ from epsilens.influence.trained import HeldOut
 from epsilens.models import Curvature, factorise, minimise
 from epsilens.models.solver import LONGEST_REACH, LinearObjective
 
-__all__ = ["Curve", "Ground", "Node", "NodeTerms", "lobatto", "trace"]
-
-
 # Shares of the width of the interval: of the curve that is used, and where nothing is known but what the grid
 # before it gets wrong at its nodes.
 _LARGEST_ERROR = 0.01

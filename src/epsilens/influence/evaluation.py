@@ -14,18 +14,6 @@ from epsilens._types import BoolArray, FloatArray, SingleArray
 from epsilens.influence.record_noise import CellNoise, NoiseForms, cell_noise
 from epsilens.models import Design, Loss
 
-__all__ = [
-    "DrawnOutcomes",
-    "Evaluation",
-    "Outcomes",
-    "Tally",
-    "area_under_curve",
-    "areas_of",
-    "drawn_from",
-    "outcomes_from",
-]
-
-
 _N_BINS = 2048
 _REACH = 5.0
 _FEWEST_FOR_BINS = 1000

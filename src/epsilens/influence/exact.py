@@ -19,8 +19,6 @@ from epsilens.influence.wide import curvature_finder, curvatures_at
 from epsilens.models import Curvature, minimise
 from epsilens.models.solver import LONGEST_REACH, LinearObjective
 
-__all__ = ["PathPoint", "newton_steps", "walk"]
-
 
 @dataclass(frozen=True)
 class PathPoint:

@@ -23,17 +23,6 @@ from epsilens.influence.label_noise import LabelNoise
 from epsilens.influence.perturbed import PerturbedObjective
 from epsilens.models import Problem
 
-__all__ = [
-    "FirstOrder",
-    "PointTable",
-    "SolveError",
-    "Steps",
-    "general_point_table",
-    "label_point_table",
-    "noise_bound",
-    "probe_seed",
-]
-
 N_PROBES = 16
 """Draws behind xᵀΣx: its mean over test records is then known to a third at worst."""
 PROBE_TOLERANCE = 1e-2

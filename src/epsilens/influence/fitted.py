@@ -20,8 +20,6 @@ from epsilens.models.tables import (
     schema_fingerprint,
 )
 
-__all__ = ["FittedModel"]
-
 
 @dataclass
 class _LastQuestion:

@@ -19,15 +19,6 @@ from epsilens.influence.realisation import NoiseTerms
 from epsilens.influence.record_noise import predictor_noise
 from epsilens.models import Curvature
 
-__all__ = [
-    "Balance",
-    "DrawnRuns",
-    "class_gradients",
-    "draw_gradient_noise",
-    "general_noise_terms",
-]
-
-
 _DRAW_NUMBERS = 1 << 21
 
 

@@ -18,16 +18,6 @@ from epsilens.document import EVERYBODY
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning, phrase, setting
 from epsilens.notes import Note
 
-__all__ = [
-    "Group",
-    "by_label",
-    "is_associated",
-    "read_groups",
-    "refuse_dependence",
-    "refuse_dependent_groups",
-    "require_everybody",
-]
-
 Counts = NDArray[np.int64]
 
 # A group of one answer only is refused if chance would do it once in a million, and worth a warning

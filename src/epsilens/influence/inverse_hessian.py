@@ -21,15 +21,6 @@ from epsilens.errors import ApproximationWarning
 from epsilens.models import Curvature, Design, Problem, SoftmaxLoss, factorise
 from epsilens.notes import Note
 
-__all__ = [
-    "Cholesky",
-    "DrawnRows",
-    "HessianOperator",
-    "InverseHessian",
-    "InverseSolution",
-    "relative_norms",
-]
-
 # Up to so many columns a batch of sparse records is multiplied faster as a dense one.
 _NARROW = 1000
 

@@ -19,16 +19,6 @@ from epsilens._types import BoolArray, FloatArray
 from epsilens.models import Problem
 from epsilens.models.solver import LinearObjective
 
-__all__ = [
-    "Changes",
-    "GroupSums",
-    "LabelNoise",
-    "draw_changes",
-    "sum_changes",
-    "sum_group",
-    "summarise_group",
-]
-
 # --- Labels that change in drawn runs, and what they pull the linear term by ---
 
 

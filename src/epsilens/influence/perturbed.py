@@ -19,8 +19,6 @@ from epsilens._types import BoolArray, FloatArray
 from epsilens.influence.alternatives import Alternatives
 from epsilens.models import Loss, Problem
 
-__all__ = ["Chunk", "OwnLabel", "PerturbedObjective", "Reports", "Trained"]
-
 # --- The loss of a reported label, as training sees it: weighted by class, corrected for noise ---
 
 

@@ -49,18 +49,6 @@ from epsilens.influence.groups import Group, read_groups, refuse_dependent_group
 from epsilens.models.label import Label
 from epsilens.notes import Note
 
-__all__ = [
-    "Asked",
-    "Epsilon",
-    "FeatureDomain",
-    "as_budgets",
-    "hashing_note",
-    "protected_names",
-    "read_domain",
-    "read_grid",
-    "read_question",
-]
-
 # --- The values that a protected feature can take, and every record's place among them ---
 
 

@@ -24,17 +24,6 @@ from epsilens.influence.trained import HeldOut
 from epsilens.models import Curvature, Problem
 from epsilens.models.solver import LinearObjective
 
-__all__ = [
-    "LinearNoise",
-    "NoiseTerms",
-    "draw_along",
-    "draw_linear_noise",
-    "draw_runs",
-    "flip_probability",
-    "noise_terms_at",
-    "root_of",
-]
-
 _DRAW_CHUNK = 1 << 20
 _FULL_RANGE = float(2**32)
 

@@ -18,8 +18,6 @@ from epsilens.models import Design, Problem
 from epsilens.models.label import Label, class_totals, class_weights, own_class_weights
 from epsilens.models.scikit_learn import ClassWeight
 
-__all__ = ["RealisedRuns", "RunRecords", "realised_runs", "run_class_weights"]
-
 IntArray = NDArray[np.signedinteger]
 
 _CHUNK_NUMBERS = 1 << 18

@@ -19,16 +19,6 @@ from epsilens.models import Design
 if TYPE_CHECKING:
     from epsilens.influence.evaluation import Evaluation
 
-__all__ = [
-    "CellNoise",
-    "NoiseForms",
-    "cell_noise",
-    "contrast_variance",
-    "predictor_noise",
-    "predictor_unit",
-    "undetermined_loss",
-]
-
 
 def predictor_unit(evaluation: Evaluation, predictor: FloatArray) -> float:
     """Return what a move of the predictor is large or small against.

@@ -19,9 +19,6 @@ from epsilens.errors import ApproximationWarning, InputError, setting
 from epsilens.influence.inverse_hessian import HessianOperator, InverseSolution, relative_norms
 from epsilens.notes import Note
 
-__all__ = ["StochasticEstimation"]
-
-
 _PASSES_PER_CHAIN = 4
 _POWER_ITERATIONS = 8
 _FETCHED_NUMBERS = 1 << 18

@@ -57,8 +57,6 @@ from epsilens.notes import Note
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-__all__ = ["StreamedBaseline", "fit_streamed"]
-
 
 _SAME_PLACE = 1e-12
 

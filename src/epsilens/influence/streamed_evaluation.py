@@ -36,8 +36,6 @@ from epsilens.models.passes import (
 )
 from epsilens.models.streamed_records import RowReading, StreamedRows
 
-__all__ = ["Contrast", "NarrowWork", "StreamedEvaluation", "TestRows"]
-
 Nearest = Callable[[object], object]
 
 # Bytes of scores that may be kept at a time; more columns take more passes.

@@ -24,9 +24,6 @@ from epsilens.models.scikit_learn import Specification
 from epsilens.models.streamed_problem import StreamedProblem, TrainingRows
 from epsilens.models.streamed_records import RowReading, StreamedRows, plain_column
 
-__all__ = ["Columns", "LabelsSeen", "describe_columns", "look_at_labels", "read_sample"]
-
-
 _MOST_CLASSES = 1000
 _SAMPLE_ROWS = 1 << 16
 _SAMPLE_BYTES = 1 << 26

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from sklearn.base import BaseEstimator
 
-__all__ = ["StreamedFit", "fit_from_parquet", "read_streamed_question", "readings_of"]
-
 
 @dataclass(frozen=True, repr=False)
 class StreamedFit:

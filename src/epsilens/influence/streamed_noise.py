@@ -23,8 +23,6 @@ from epsilens.models.solver import LinearObjective
 from epsilens.models.streamed_problem import StreamedProblem, TrainingRows
 from epsilens.models.streamed_records import StreamedRows
 
-__all__ = ["StreamedGroup", "StreamedLabelNoise", "sum_groups"]
-
 
 @dataclass(frozen=True)
 class StreamedGroup:

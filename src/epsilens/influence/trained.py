@@ -15,15 +15,6 @@ from epsilens.influence.record_noise import CellNoise, NoiseForms
 from epsilens.models import Curvature
 from epsilens.models.solver import LinearObjective
 
-__all__ = [
-    "LARGEST_CONDITION",
-    "LARGEST_LOGIT_NOISE",
-    "HeldOut",
-    "TrainedModel",
-    "baseline_numbers",
-    "is_trustworthy",
-]
-
 # --- What the methods ask of a test set, wherever its records are ---
 
 

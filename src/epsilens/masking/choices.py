@@ -15,18 +15,6 @@ from epsilens.document import MaskOutcome
 from epsilens.errors import InputError
 from epsilens.masking.knapsack import MaskChoice, importance_vector, solve_mask
 
-__all__ = [
-    "Method",
-    "Scope",
-    "check_method",
-    "choice_by",
-    "joined",
-    "mask_at_random",
-    "mask_most_identifying",
-    "outcome",
-    "person_choices",
-]
-
 # --- Masks without optimising: the most identifying features, and any features, as a control ---
 
 

@@ -20,18 +20,6 @@ if TYPE_CHECKING:
 
     from epsilens.masking.records import PersonRecords
 
-__all__ = [
-    "EXPLAINERS",
-    "FEWEST_EXPLAINED",
-    "Explainer",
-    "Step",
-    "TaskImportances",
-    "answer_shares",
-    "drawn",
-    "explain_task",
-    "lime_attributions",
-    "shap_attributions",
-]
 
 # --- How much each feature speaks for a record's own class: by SHAP and by LIME, the libraries ---
 

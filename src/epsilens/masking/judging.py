@@ -23,7 +23,6 @@ from epsilens.masking.records import EncodedTable, Labels, PersonRecords, fit_bo
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-__all__ = ["Judge", "Pace", "affordable"]
 
 # --- A time budget: how much of the work fits, and what to say about the rest ---
 

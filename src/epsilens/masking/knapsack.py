@@ -25,8 +25,6 @@ from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_positive, as_unit
 from epsilens.errors import InputError, InputTypeError, setting
 
-__all__ = ["ALPHAS", "MaskChoice", "choose_mask", "importance_vector", "mask_curve", "solve_mask"]
-
 Solver = Literal["exact", "near-exact", "greedy"]
 
 ALPHAS = tuple(k / 10 for k in range(11))

@@ -27,8 +27,6 @@ from epsilens.risk.equivalent import (
 from epsilens.risk.membership_attack import MembershipAttack
 from epsilens.risk.shadow_ensemble import ShadowEnsemble
 
-__all__ = ["MEASURES", "MaskedRisk", "attack_masked"]
-
 MEASURES: tuple[Measure, ...] = ("asr_max", "balanced_accuracy")
 NOTHING = "none"
 _FEWEST_MODELS = 20

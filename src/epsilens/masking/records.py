@@ -24,21 +24,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from sklearn.base import BaseEstimator
 
-__all__ = [
-    "EncodedTable",
-    "Labels",
-    "PersonRecords",
-    "checked_people",
-    "fit_both",
-    "fit_quietly",
-    "guess_rate",
-    "halved",
-    "person_codes",
-    "random_halves",
-    "read_records",
-    "refuse_missing",
-    "split_estimator",
-]
 
 Labels: TypeAlias = NDArray[np.generic]
 

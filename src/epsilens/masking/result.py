@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from epsilens.masking.masked_risk import MaskedRisk
 
-__all__ = ["TELLS_WHO", "Mask", "mask_notes"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Mask(Documented):

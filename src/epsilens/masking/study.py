@@ -58,8 +58,6 @@ from epsilens.models.tables import (
     schema_fingerprint,
 )
 
-__all__ = ["MaskStudy"]
-
 _N_FITS = 3 + RANDOM_MASKS
 """Trainings of both models that a study takes; those for other α take what time is left."""
 _SHARE_TO_EXPLAIN = 0.2

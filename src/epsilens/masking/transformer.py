@@ -35,8 +35,6 @@ from epsilens.masking.records import (
 from epsilens.masking.result import TELLS_WHO
 from epsilens.models.tables import checked_features, checked_input
 
-__all__ = ["FeatureMasker"]
-
 Replacement: TypeAlias = Literal["zero", "drop"]
 
 _FEWEST_TO_HALVE = 40

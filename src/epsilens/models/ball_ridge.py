@@ -16,15 +16,6 @@ from numpy.typing import NDArray
 from epsilens._types import FloatArray
 from epsilens.models.gaussian_release import GaussianRelease
 
-__all__ = [
-    "AdaSSP",
-    "BallMinimum",
-    "adassp_releases",
-    "least_penalty",
-    "minimise_in_ball",
-    "minimise_quadratic_in_ball",
-]
-
 _CHUNK = 1024
 _REFINEMENTS = 4
 

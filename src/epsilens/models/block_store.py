@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 from epsilens.data.atomic import replacing
 from epsilens.errors import InputError
 
-__all__ = ["BlockStore", "PassStore", "current_store", "keeping_passes"]
-
 _HEAD = "run.json"
 _BLOCK = re.compile(r"block-(\d{6})\.npz")
 _PART = re.compile(r"\.block-.*\.part")

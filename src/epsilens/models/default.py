@@ -16,7 +16,6 @@ from epsilens.models.solver import MOST_FACTORISED
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
-__all__ = ["default_estimator", "require_factorisable"]
 
 _MOST_NAMED = 3
 _MOST_CELLS = 50_000_000

@@ -18,9 +18,6 @@ from numpy.typing import NDArray
 from epsilens._types import BoolArray, FloatArray
 from epsilens.errors import InputError
 
-__all__ = ["Design", "distinct_rows", "empty_directions", "independent_columns"]
-
-
 _CHUNK_BYTES = 1 << 20
 _ALL_ROWS = slice(None)
 # Past this many columns the products of sparse rows beat those of dense chunks.

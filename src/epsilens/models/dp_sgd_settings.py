@@ -14,8 +14,6 @@ from epsilens.errors import InputError
 from epsilens.models.networks import Activation
 from epsilens.models.privacy_accounting import NoiseCalibration, calibrate_noise
 
-__all__ = ["DPSGDSettings", "TrainingPlan"]
-
 _DTYPES: dict[str, type[np.floating]] = {"single": np.float32, "double": np.float64}
 
 

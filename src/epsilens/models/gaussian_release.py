@@ -21,8 +21,6 @@ from epsilens._types import FloatArray, WordArray
 from epsilens._validate import as_positive, as_share
 from epsilens.errors import BudgetExceededError, InputError, setting
 
-__all__ = ["FITS", "FitLedger", "FitTotal", "GaussianRelease", "epsilon_of_rho", "rho_of_epsilon"]
-
 # Relative error of one operation or one special function in double precision, rounded up.
 _ROUNDING = 8.0 * sys.float_info.epsilon
 

@@ -15,21 +15,6 @@ from epsilens.data.schema import LARGEST_NUMERIC_DOMAIN, DomainOrigin
 from epsilens.errors import InputError, setting
 from epsilens.models.scikit_learn import ClassWeight
 
-__all__ = [
-    "Label",
-    "balanced",
-    "class_codes",
-    "class_totals",
-    "class_weights",
-    "classes_of",
-    "encode_test_label",
-    "numbers_of",
-    "own_class_weights",
-    "read_label",
-    "refuse_missing",
-    "sorted_distinct",
-]
-
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class Label:

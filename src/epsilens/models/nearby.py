@@ -16,9 +16,6 @@ from epsilens._types import BoolArray, FloatArray
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.models.solver import Curvature, SeparateObjectives, SmoothObjective, minimise
 
-__all__ = ["minimise_nearby"]
-
-
 _GRADIENT_TOLERANCE = 1e-5
 _MOST_ITERATIONS = 20
 _MEMORY = 8

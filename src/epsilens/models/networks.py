@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from epsilens._types import FloatArray
 
-__all__ = ["Activation", "BatchTable", "ClippedGradients", "Network", "bend", "with_ones"]
-
 Activation: TypeAlias = Literal["relu", "tanh"]
 """The bend after a hidden layer: max(0, z), or the hyperbolic tangent."""
 

@@ -18,8 +18,6 @@ from epsilens._types import BoolArray
 from epsilens.models.dp_sgd_settings import DPSGDSettings, TrainingPlan
 from epsilens.models.networks import BatchTable, ClippedGradients, Floats, Network
 
-__all__ = ["NoisyTraining", "NormalNoise", "batch_capacity", "draw_heads", "fill_batches"]
-
 # --- Poisson sampling: in every step each record is in the batch by a coin of its own ---
 
 IntArray = NDArray[np.intp]

@@ -30,7 +30,6 @@ from epsilens.models.privacy_accounting import NoiseCalibration
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["TorchEnsembleFit", "torch_network", "train_with_opacus"]
 
 _LOGIT_ROWS = 4096
 

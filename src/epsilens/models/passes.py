@@ -37,23 +37,6 @@ from threadpoolctl import ThreadpoolController
 from epsilens._types import Progress
 from epsilens.models.block_store import BlockStore, current_store
 
-__all__ = [
-    "LocalPasses",
-    "Part",
-    "Passes",
-    "Workers",
-    "added",
-    "current_passes",
-    "largest",
-    "made_or_kept",
-    "n_cores",
-    "one_blas_thread",
-    "place_of_work",
-    "reduce_pass",
-    "use_passes",
-    "workers",
-]
-
 # --- How work is spread over the cores of one machine ---
 
 

@@ -20,8 +20,6 @@ from typing import Any
 from epsilens._validate import INFINITY, as_count, as_epsilon, as_share
 from epsilens.errors import InputError
 
-__all__ = ["AccountedPrivacy", "NoiseCalibration", "account", "attack_ceiling", "calibrate_noise"]
-
 LARGEST_EPSILON = 1000.0
 """Beyond, the accountants take minutes and nothing is protected: ask for `math.inf`."""
 

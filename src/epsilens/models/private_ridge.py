@@ -34,9 +34,6 @@ from epsilens.models.ridge_bounds import (
 from epsilens.models.tables import checked_input
 from epsilens.notes import Note
 
-__all__ = ["PrivateRidge", "exact_coefficients"]
-
-
 # How far, in sensitivities, a computed minimiser may lie from the exact one; each of two neighbours
 # may, so the sensitivity grows by twice this. Fixed beforehand: the noise must not depend on data.
 SOLVER_ALLOWANCE = 1e-5

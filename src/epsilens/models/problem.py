@@ -20,8 +20,6 @@ from scipy.special import expit
 from epsilens._types import FloatArray
 from epsilens.models.design import Design, distinct_rows
 
-__all__ = ["LogisticLoss", "Loss", "Problem", "SoftmaxLoss", "SquaredLoss"]
-
 # --- Losses as functions of the linear predictor ---
 
 

@@ -31,8 +31,6 @@ from epsilens.errors import InputError
 from epsilens.models.passes import use_passes
 from epsilens.models.ray_task import Answer, Shipping, do_task
 
-__all__ = ["Connection", "RayPasses", "connect", "is_connected", "open_connection"]
-
 # --- Passes on a Ray cluster: the same work on every piece, results in order, wherever it was done ---
 
 Task = TypeVar("Task")

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
 from epsilens.models.passes import one_blas_thread
 
-__all__ = ["Answer", "Shipping", "do_task"]
-
 LEAST_BYTES = 1 << 18
 """Size above which an array is sent on its own."""
 PASSES_KEPT = 8

@@ -13,22 +13,6 @@ from epsilens._types import FloatArray
 from epsilens._validate import as_between, as_choice, as_count
 from epsilens.errors import InputError, setting
 
-__all__ = [
-    "ALPHA_RANGE",
-    "BOUND_RANGE",
-    "PENALTY_RANGE",
-    "RHO_RANGE",
-    "Adjacency",
-    "ClippedShare",
-    "RidgeBounds",
-    "SensitivityBound",
-    "balanced_alpha",
-    "bounds_of",
-    "clip_rows",
-    "ridge_sensitivity",
-    "row_norms",
-]
-
 # --- How far one record can move a ridge model whose coefficients lie in a ball ---
 
 # Within these no product that is formed overflows, underflows or divides by 0.

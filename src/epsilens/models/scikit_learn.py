@@ -25,19 +25,6 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
     from sklearn.pipeline import Pipeline
 
-__all__ = [
-    "ClassWeight",
-    "Specification",
-    "final_step",
-    "fit_transformers",
-    "frozen_transformers",
-    "is_fitted",
-    "is_search",
-    "read_specification",
-    "refuse_class_or_search",
-    "settle_search",
-    "transform",
-]
 
 # --- What a scikit-learn estimator minimises, read from its public parameters ---
 

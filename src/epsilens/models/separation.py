@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 from epsilens._types import FloatArray
 from epsilens.models.design import Design
 
-__all__ = ["runs_away"]
-
-
 # A solver that runs away stops where the gradient is gone, e^-s below 1e-12 of the records' number.
 _FAR = 15.0
 # HiGHS keeps to constraints within 1e-7; a direction that separates gains a good part of 1.

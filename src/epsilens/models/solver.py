@@ -20,19 +20,6 @@ from epsilens._types import BoolArray, FloatArray
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.models.problem import Loss
 
-__all__ = [
-    "Curvature",
-    "CurvatureAt",
-    "LinearObjective",
-    "SeparateObjectives",
-    "SmoothObjective",
-    "Solution",
-    "factorise",
-    "factorise_shifted",
-    "minimise",
-    "polish",
-]
-
 # --- The inverse of a Hessian, as a factor that is kept and used many times ---
 
 MOST_FACTORISED = 5000

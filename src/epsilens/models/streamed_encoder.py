@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from sklearn.pipeline import Pipeline
 
-__all__ = ["settle_streamed", "streamed_estimator"]
 
 _MOST_CATEGORIES = 1000
 _ROWS_TO_FIT = 100

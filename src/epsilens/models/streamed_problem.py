@@ -27,8 +27,6 @@ from epsilens.models.passes import (
 from epsilens.models.problem import Loss, Problem
 from epsilens.models.streamed_records import RowReading, StreamedRows
 
-__all__ = ["FusedObjective", "StreamedProblem", "TrainingRows"]
-
 Formula = Callable[..., Part]
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sklearn.pipeline import Pipeline
 
-__all__ = ["Coin", "RowReading", "StreamedRows", "absent", "plain_column", "uniform_at"]
-
 
 _ROWS_TO_LOOK_AT = 100
 

@@ -17,16 +17,6 @@ from epsilens.errors import InputError, InputTypeError
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-__all__ = [
-    "checked_features",
-    "checked_input",
-    "column_names",
-    "for_scikit_learn",
-    "in_order_of",
-    "require_records",
-    "schema_fingerprint",
-]
-
 
 def for_scikit_learn(X: object) -> object:
     """Return arrow tables as pandas; check that column names are unique."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import torch
     from sklearn.linear_model import LogisticRegression
 
-__all__ = ["as_columns", "as_linear_model", "head_features", "read_head"]
-
 
 _MOST_ROWS = 256
 _MOST_BYTES = 16 * 2**20

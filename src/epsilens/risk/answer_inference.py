@@ -23,8 +23,6 @@ from epsilens.influence.alternatives import Alternatives
 from epsilens.mechanisms import guess_ceiling
 from epsilens.models.problem import Loss
 
-__all__ = ["AnswerAttack", "Calibration", "answer_ceiling", "inference_ceiling"]
-
 _CALIBRATION_PAIRS = 20_000
 _NEWTON_STEPS = 50
 

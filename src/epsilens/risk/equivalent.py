@@ -19,15 +19,6 @@ from epsilens.errors import InputError
 from epsilens.risk.membership_attack import OFFLINE_THRESHOLD, MembershipAttack
 from epsilens.risk.result import RiskCurve
 
-__all__ = [
-    "Gain",
-    "Measure",
-    "budget_gains",
-    "equivalent_budgets",
-    "equivalent_epsilon",
-    "model_accuracies",
-]
-
 Measure: TypeAlias = Literal["asr_max", "balanced_accuracy"]
 Gain: TypeAlias = Literal["larger", "smaller", "within the noise"]
 _RESAMPLES = 400

@@ -27,7 +27,6 @@ from epsilens.risk.success_rate import lower_rate
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CONFIDENCE", "GuessFromOthers", "KnownColumns", "best_guess", "cross_fitted_rates"]
 
 Predictor: TypeAlias = Literal[
     "boosted trees", "people with the same value", "forest", "linear model"

@@ -31,8 +31,6 @@ from epsilens.risk.success_rate import (
     weighted_upper_rate,
 )
 
-__all__ = ["Variance", "doubts_about_the_coins", "lira"]
-
 # --- Whether the membership looks as fair coins would make it ---
 
 _LEVEL = 1e-4

@@ -12,16 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from epsilens._types import BoolArray, FloatArray
 from epsilens.errors import InputError, InputTypeError, setting
 
-__all__ = [
-    "Moments",
-    "NormalFit",
-    "column_blocks",
-    "fit_normal",
-    "quarter_moments",
-    "scores_from_logits",
-    "scores_from_margins",
-]
-
 
 def scores_from_margins(margins: ArrayLike, labels: ArrayLike) -> FloatArray:
     """Turn the margins of a two-class model into the scores that a membership attack reads.

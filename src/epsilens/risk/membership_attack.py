@@ -16,8 +16,6 @@ from epsilens.risk.proven_epsilon import ProvenEpsilon
 from epsilens.risk.roc import BalancedAccuracy, HeldOutScores, balanced_accuracy
 from epsilens.risk.success_rate import NullOfMaximum
 
-__all__ = ["OFFLINE_THRESHOLD", "MembershipAttack"]
-
 OFFLINE_THRESHOLD = 0.95
 """Above this Λ the offline attack says "member" where balanced accuracy is asked for."""
 

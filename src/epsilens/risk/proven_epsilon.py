@@ -15,8 +15,6 @@ from epsilens.audit.path import path_bound
 from epsilens.audit.pure import approximate_bound, pure_bounds, pure_p_value
 from epsilens.risk.logits import Moments, column_blocks
 
-__all__ = ["GuessRule", "ProvenEpsilon", "guess_rule", "proven_epsilon", "refuted_epsilon"]
-
 Kind: TypeAlias = Literal["equal spreads", "own spreads"]
 
 _PRIOR_MODELS = 4.0

@@ -27,14 +27,6 @@ from epsilens.risk.answer_inference import AnswerAttack
 from epsilens.risk.logits import scores_from_logits
 from epsilens.risk.shadow_training import ShadowTraining, draw_members, model_generator
 
-__all__ = [
-    "RandomisedShadows",
-    "ShadowOutcome",
-    "TrainedShadows",
-    "require_probabilities",
-    "scores_and_predictions",
-]
-
 BLOCK = 64
 _CALIBRATION_MODELS = 16
 

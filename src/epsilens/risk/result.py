@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import altair as alt
     import pandas as pd
 
-__all__ = ["AttackChoice", "RiskCurve", "choose_epsilon", "risk_frame"]
 
 # --- The largest ε at which attackers stay within what is feared ---
 

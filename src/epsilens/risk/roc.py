@@ -10,8 +10,6 @@ import numpy as np
 from epsilens._types import BoolArray, FloatArray, SingleArray
 from epsilens.risk.success_rate import lower_rate
 
-__all__ = ["BalancedAccuracy", "HeldOutScores", "balanced_accuracy"]
-
 _ROWS = 1_000_000
 """Scores that are counted at a time."""
 _CLOSE, _WIDE = 384, 128

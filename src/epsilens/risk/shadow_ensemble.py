@@ -35,8 +35,6 @@ from epsilens.risk.shadow_training import draw_members
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["ShadowEnsemble", "TorchTraining"]
-
 
 @dataclass(frozen=True)
 class TorchTraining:

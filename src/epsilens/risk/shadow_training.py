@@ -25,14 +25,6 @@ from epsilens.models.problem import Problem
 from epsilens.models.scikit_learn import ClassWeight
 from epsilens.models.solver import minimise
 
-__all__ = [
-    "EnsembleObjective",
-    "ShadowTraining",
-    "draw_members",
-    "model_generator",
-    "train_side_by_side",
-]
-
 # --- Who is in which shadow model: every record by a fair coin of its own ---
 
 # Streams of one model that must not share random numbers.

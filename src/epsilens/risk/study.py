@@ -50,8 +50,6 @@ from epsilens.risk.randomised_shadows import (
 from epsilens.risk.result import RiskCurve
 from epsilens.risk.shadow_training import model_generator
 
-__all__ = ["AttackStudy"]
-
 FEWEST_MODELS = 20
 MOST_TARGETS = 20_000
 """Membership is attacked for so many records at most; more say nothing new and cost memory."""

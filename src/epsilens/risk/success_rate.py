@@ -19,18 +19,6 @@ from scipy.stats import binom
 from epsilens._types import FloatArray
 from epsilens.errors import InputError, setting
 
-__all__ = [
-    "QUANTILES",
-    "NullOfMaximum",
-    "lower_rate",
-    "null_of_maximum",
-    "p_value_at_most",
-    "p_value_of_maximum",
-    "simulated_null",
-    "weighted_lower_rate",
-    "weighted_upper_rate",
-]
-
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 """Levels of the reported quantiles of the null distribution."""
 

@@ -13,10 +13,6 @@ from epsilens.show.look import ACCENT, INK, dressed, subtitle
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = [
-    "audit_chart",
-]
-
 
 _SHAPES = ["circle", "square"]
 _ROOM = 1.25

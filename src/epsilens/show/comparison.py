@@ -41,12 +41,6 @@ from epsilens.show.risk import Panel, Series, draw_panel, panel_limits, risk_row
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = [
-    "COLOURS",
-    "LETTERS",
-    "comparison_chart",
-    "comparison_texts",
-]
 
 Compared: TypeAlias = WhatIfDocument | DecisionDocument
 

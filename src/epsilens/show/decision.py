@@ -18,12 +18,6 @@ from epsilens.show.risk import draw_panel, risk_panels, risk_rows, spoken_panel
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = [
-    "DECISION_TITLE",
-    "common_budgets",
-    "decision_chart",
-    "recommended_text",
-]
 
 DECISION_TITLE = "What a privacy budget costs and what it buys"
 

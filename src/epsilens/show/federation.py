@@ -18,11 +18,6 @@ from epsilens.show.look import ACCENT, INK, dressed, subtitle, value_axis
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = [
-    "federation_chart",
-    "levels_by_version",
-]
-
 
 _GREY, _FAINT = "#6b7280", "#e3e6ea"
 

@@ -8,8 +8,6 @@ import hashlib
 import json
 from functools import lru_cache
 
-__all__ = ["chart_library", "inline_json", "inline_script", "script_hash"]
-
 _BUNDLE_EXPORT = "window.vegaEmbed = vegaEmbed;"
 
 

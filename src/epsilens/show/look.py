@@ -20,31 +20,6 @@ from epsilens.document.wording import (
 )
 from epsilens.errors import InputError, setting
 
-__all__ = [
-    "ACCENT",
-    "AXIS_ENDS",
-    "DASHES",
-    "FONT",
-    "INK",
-    "SHADES",
-    "available_outcomes",
-    "axis_ends",
-    "budget_axis",
-    "budget_limits",
-    "budget_ticks",
-    "change_limits",
-    "dashed_limit",
-    "dressed",
-    "folded",
-    "legend_layout",
-    "panel_title",
-    "plotted_rows",
-    "subtitle",
-    "text_width",
-    "tolerance_for",
-    "value_axis",
-]
-
 AXIS_ENDS = ("more_privacy", "more_accuracy")
 """Names of the two layers that label the ends of the axis."""
 

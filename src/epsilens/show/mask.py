@@ -18,11 +18,6 @@ from epsilens.show.look import ACCENT, DASHES, FONT, INK, dressed, panel_title, 
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = [
-    "mask_chart",
-    "mask_picture",
-]
-
 
 _QUIET = "#6b7280"
 _MOST_NAMED = 20

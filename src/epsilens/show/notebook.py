@@ -22,8 +22,6 @@ from epsilens.document.wording import (
     change_decimals,
 )
 
-__all__ = ["decision_html", "risk_html", "whatif_html"]
-
 _LEFT = ' style="text-align:left;padding:.15em .6em"'
 _HEAD = ' style="text-align:right;padding:.15em .6em"'
 _RIGHT = ' style="text-align:right;padding:.15em .6em;white-space:nowrap"'

@@ -15,8 +15,6 @@ import altair as alt
 
 from epsilens.show.inlining import chart_library, inline_json, inline_script, script_hash
 
-__all__ = ["SharedRows", "offline"]
-
 _HTML_RENDERERS = ("default", "html", "colab", "kaggle", "zeppelin", "olli")
 """Altair's renderers that load scripts from elsewhere and write names into a script."""
 # The menu of vega-embed would write names into a page, or send them to an editor elsewhere.

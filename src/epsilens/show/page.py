@@ -45,20 +45,6 @@ from epsilens.show.risk import (
     spoken_panel,
 )
 
-__all__ = [
-    "ACCEPTED_SIGNAL",
-    "CHOSEN_SIGNAL",
-    "FEARED_SIGNAL",
-    "KeyEntry",
-    "cost_key",
-    "page_chart",
-    "page_charts",
-    "page_keys",
-    "risk_key",
-    "risk_page_chart",
-    "still_picture",
-]
-
 CHOSEN_SIGNAL = "chosen_epsilon"
 ACCEPTED_SIGNAL = "accepted_loss"
 FEARED_SIGNAL = "feared_rate"

@@ -48,8 +48,6 @@ from epsilens.show.report_data import (
     unprotected,
 )
 
-__all__ = ["write_report"]
-
 _ATTACK_WORDS = {
     "answer": "the answer is guessed",
     "answers": "all answers are guessed at once",

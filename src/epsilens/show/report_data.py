@@ -75,15 +75,6 @@ _COST_COLUMNS = (
     "trusted",
 )
 
-__all__ = [
-    "baseline_rows",
-    "cell_data",
-    "gaps_of",
-    "group_data",
-    "origin_rows",
-    "protected_words",
-    "risk_at",
-]
 
 Report = WhatIfDocument | DecisionDocument
 

@@ -46,18 +46,6 @@ from epsilens.show.look import (
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = [
-    "FLOOR",
-    "Attack",
-    "Panel",
-    "Series",
-    "draw_panel",
-    "panel_limits",
-    "risk_chart",
-    "risk_panels",
-    "risk_rows",
-    "spoken_panel",
-]
 
 Attack: TypeAlias = Literal["answer", "membership", "proven epsilon"]
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from epsilens.data import Column, Schema, TableFile
 
-__all__ = ["suggested_command"]
 
 LARGEST_SACRIFICE = 0.5
 """Columns are better left out than more than this share of the rows."""

@@ -25,24 +25,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = [
-    "audit_sentence",
-    "audit_table",
-    "decision_table",
-    "federation_sentences",
-    "gap_table",
-    "inspect_table",
-    "ledger_table",
-    "mask_sentences",
-    "mask_table",
-    "release_summary",
-    "rich_table",
-    "risk_table",
-    "value_sentences",
-    "value_table",
-    "version_table",
-    "whatif_table",
-]
 
 _ALL_ROWS = "--json or --out has"
 """What has the rows that a table leaves out."""

@@ -12,10 +12,6 @@ from epsilens.show.look import DASHES, SHADES, dressed, legend_layout, subtitle,
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = [
-    "value_chart",
-]
-
 
 _ORDERS = {
     "training": {

@@ -25,9 +25,6 @@ from epsilens.errors import BudgetExceededError
 from epsilens.valuation.derivatives import n_coefficients
 from epsilens.valuation.score_rounding import RoundedScores
 
-__all__ = ["AnswerBook", "default_limit"]
-
-
 SHARE = 0.1
 """Share of the pairs that would determine gradient and Hessian."""
 

@@ -34,8 +34,6 @@ from epsilens.valuation.shared_objective import (
     shortest_without,
 )
 
-__all__ = ["METHODS", "Appraisal", "Candidates", "Method", "TestLoss"]
-
 Method = Literal["exact", "newton", "second-order", "first-order"]
 TestLoss = Literal["full", "second-order"]
 METHODS: tuple[Method, ...] = get_args(Method)

@@ -34,9 +34,6 @@ from epsilens.valuation.model_moves import (
 )
 from epsilens.valuation.score_rounding import DIGITS, RoundedScores, round_scores
 
-__all__ = ["BatchMove", "answer_batch", "offer_batch", "smallest_batch"]
-
-
 LARGEST_MOVE = 1e6
 """In units of √(H⁻¹)_ii: standard errors of a coefficient times √N. No batch that is meant moves so far."""
 

@@ -11,8 +11,6 @@ from epsilens._types import FloatArray
 from epsilens._validate import as_count, as_finite, as_positive
 from epsilens.errors import InputError
 
-__all__ = ["BatchScores", "batch_correction", "correct_batch", "share_payment"]
-
 
 def batch_correction(q: float, b: float, k: int) -> float:
     """Return by how much the sum of a batch's scores overstates what the batch is worth.

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from tenseal import sealapi
 
-__all__ = ["Ckks", "CkksParameters", "read_secret_key", "seal"]
 
 ComplexArray = NDArray[np.complex128]
 

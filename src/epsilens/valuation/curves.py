@@ -29,8 +29,6 @@ from epsilens.models.passes import workers
 from epsilens.models.separation import runs_away
 from epsilens.valuation.appraisal import Appraisal
 
-__all__ = ["CurvePoint", "addition_curve", "removal_curve"]
-
 Order = Literal["score", "training loss", "random"]
 
 REMOVED = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)

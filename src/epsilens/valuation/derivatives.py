@@ -19,8 +19,6 @@ from epsilens.errors import InputError
 from epsilens.models import Loss
 from epsilens.valuation.model_moves import SIGN, Change, ModelForTester, as_records, as_vector
 
-__all__ = ["Yardstick", "n_coefficients"]
-
 
 def n_coefficients(n_parameters: int) -> int:
     """Return p(p + 3)/2: so many pairs of a move and its score determine a yardstick.

@@ -28,7 +28,6 @@ from epsilens.valuation.ckks import Ckks, CkksParameters
 if TYPE_CHECKING:
     from tenseal import sealapi
 
-__all__ = ["LARGEST", "Layout", "add_mask", "multiply", "power_of_two"]
 
 ComplexArray = NDArray[np.complex128]
 

@@ -27,9 +27,6 @@ from epsilens.models.separation import runs_away
 from epsilens.valuation.record_steps import ValuedRecords, steps
 from epsilens.valuation.shared_objective import SharedObjective
 
-__all__ = ["Accuracy", "exact_loss_changes", "full_loss_changes"]
-
-
 # Share of the largest score; a tenth of what is promised.
 TOLERANCE = 1e-7
 _MOST_PASSES = 30

@@ -83,9 +83,6 @@ from epsilens.valuation.model_moves import (
 )
 from epsilens.valuation.score_rounding import DIGITS, RoundedScores, round_scores
 
-__all__ = ["ItemTester", "score_items"]
-
-
 FEWEST_ROWS = 8
 LARGEST_SELF_TEST_ERROR = 1e-5
 """Largest error of a product, as a share of the lengths of its factors; parameters that are too small exceed it by far."""

@@ -15,19 +15,6 @@ from epsilens.errors import InputError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = [
-    "MOST_ITEMS",
-    "MOST_PARAMETERS",
-    "MOST_ROWS",
-    "EncryptedScores",
-    "EncryptedYardstick",
-    "check_signature",
-    "fingerprint_of",
-    "public_half",
-    "read_fingerprint",
-    "signing_key",
-    "together",
-]
 
 # --- Who asks: a tester signs its question, so that whoever carries it can put no other in its place ---
 

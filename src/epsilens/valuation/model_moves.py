@@ -27,15 +27,6 @@ from epsilens.errors import EstimateNotTrustworthyError, InputError, setting
 from epsilens.models import Design, Loss
 from epsilens.valuation.record_steps import ALONE
 
-__all__ = [
-    "Change",
-    "ModelForProvider",
-    "ModelForTester",
-    "MoveMethod",
-    "batch_move",
-    "item_moves",
-]
-
 Change: TypeAlias = Literal["add", "remove"]
 MoveMethod: TypeAlias = Literal["newton", "second-order", "first-order"]
 

@@ -30,20 +30,6 @@ from epsilens._types import FloatArray
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.models import Curvature, Design, Loss
 
-__all__ = [
-    "ALONE",
-    "FittedModel",
-    "Forms",
-    "Judge",
-    "ValuedRecords",
-    "coefficients_of_step",
-    "first_order",
-    "quadratic_forms",
-    "refuse_alone",
-    "steps",
-]
-
-
 # 1 − h below this: the record alone decides a direction. Rounding is far below, and so is what a
 # rank-revealing solver would call independent.
 ALONE = 1e-9

@@ -12,9 +12,6 @@ from epsilens._types import FloatArray
 from epsilens._validate import as_count, as_positive
 from epsilens.errors import InputError
 
-__all__ = ["RoundedScores", "round_scores"]
-
-
 DIGITS = 6
 """Digits kept of the largest score of an answer, where nothing was encrypted."""
 UNITS_PER_ERROR = 10.0

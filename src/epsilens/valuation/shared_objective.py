@@ -23,14 +23,6 @@ from epsilens.models import Curvature, Loss, Problem, factorise, minimise
 from epsilens.models.label import balanced, class_totals, class_weights
 from epsilens.valuation.record_steps import ValuedRecords
 
-__all__ = [
-    "SharedObjective",
-    "given_objective",
-    "sampling_errors",
-    "shared_objectives",
-    "shortest_without",
-]
-
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class SharedObjective:

@@ -6,8 +6,6 @@ from __future__ import annotations
 from epsilens._types import FloatArray, Progress
 from epsilens.valuation.appraisal import Appraisal
 
-__all__ = ["add_one", "leave_one_out"]
-
 
 def leave_one_out(
     estimator: object,

@@ -35,8 +35,6 @@ from epsilens.valuation.record_steps import (
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-__all__ = ["leave_one_out_parquet"]
-
 
 @dataclass(frozen=True, repr=False)
 class _WholeModel:

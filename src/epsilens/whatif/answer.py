@@ -43,14 +43,6 @@ from epsilens.whatif.retraining import RUN_OUTCOMES, Run, run_outcomes
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "FEWEST_REPEATS",
-    "Origin",
-    "measure_cell",
-    "measure_untrusted",
-    "write_estimate",
-    "write_retraining",
-]
 
 _DRAWS_COLUMNS = ("group", "epsilon", "repeat", "loss_change", "accuracy_change", "auc_change")
 

@@ -14,16 +14,6 @@ from epsilens.influence.alternatives import Alternatives
 from epsilens.influence.first_order import SolveError
 from epsilens.influence.groups import Group
 
-__all__ = [
-    "CellAnswer",
-    "CellQuestion",
-    "Method",
-    "changes_from",
-    "ends",
-    "first_order_ends",
-    "group_seeds",
-]
-
 Ends = tuple[float, float]
 Method = Literal["influence", "newton", "exact", "paper"]
 

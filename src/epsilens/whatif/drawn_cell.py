@@ -20,18 +20,6 @@ from epsilens.influence.trained import LARGEST_CONDITION, LARGEST_OMISSION, Held
 from epsilens.models import Curvature
 from epsilens.whatif.cells import OUTCOMES, CellAnswer, ends
 
-__all__ = [
-    "Correction",
-    "ExpandedCell",
-    "QuadraticRuns",
-    "RunShape",
-    "finish_cell",
-    "fit_correction",
-    "n_affordable",
-    "quadratic_runs",
-    "shape_of_runs",
-]
-
 # --- The test loss of many drawn runs, of which only some are evaluated record by record ---
 
 

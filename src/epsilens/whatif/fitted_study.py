@@ -32,8 +32,6 @@ from epsilens.models.torch_head import (
 from epsilens.notes import Note
 from epsilens.whatif.answer import Origin
 
-__all__ = ["FittedStudy", "FrozenHead", "fit_head", "refuse_head", "refuse_inputs", "with_body"]
-
 # --- The study of a network's last layer: its features frozen, its head the linear model that is asked about ---
 
 _FROZEN = Note(

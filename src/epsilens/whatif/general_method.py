@@ -53,9 +53,6 @@ from epsilens.whatif.drawn_cell import (
     shape_of_runs,
 )
 
-__all__ = ["compute_general_cells", "objective_of"]
-
-
 SOLVED_REPORT_COST = 40
 
 

@@ -34,8 +34,6 @@ from epsilens.whatif.drawn_cell import (
     shape_of_runs,
 )
 
-__all__ = ["LabelExpansion", "answer_by_curve", "expand_label_cell", "suits_a_curve"]
-
 # --- A cell of randomised labels around its minimiser, wherever its Hessian and noise terms come from ---
 
 

@@ -49,8 +49,6 @@ from epsilens.whatif.label_curve import (
 )
 from epsilens.whatif.wide_method import wide_answers
 
-__all__ = ["compute_label_cells"]
-
 Result = TypeVar("Result")
 
 _MEMORY_FOR_DRAWS = 512 * 2**20

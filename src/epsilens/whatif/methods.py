@@ -35,19 +35,6 @@ from epsilens.whatif.wide_method import MOST_DRAWS
 if TYPE_CHECKING:
     from epsilens.models import Problem
 
-__all__ = [
-    "POINTS_ON_A_CURVE",
-    "SECONDS_PER_TEST_LOSS",
-    "as_correction",
-    "as_question",
-    "compute_cells",
-    "is_label_only",
-    "plan",
-    "plan_streamed",
-    "refuse_matrix_free",
-    "solve_first_order",
-    "with_sampling_error",
-]
 
 # --- Which method fits into a time budget when every look at the records is a pass over files ---
 

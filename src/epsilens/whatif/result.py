@@ -28,14 +28,6 @@ if TYPE_CHECKING:
     import altair as alt
     import pandas as pd
 
-__all__ = [
-    "CELL_COLUMNS",
-    "Calibration",
-    "Choice",
-    "LossChangeEstimate",
-    "cells_frame",
-    "fit_calibration",
-]
 
 CELL_COLUMNS = tuple(WhatIfCell.model_fields)
 INTERVAL_CONFIDENCE = 0.9

@@ -38,8 +38,6 @@ from epsilens.influence.wide import curvature_finder, is_wide, refuse_matrix
 from epsilens.models import minimise
 from epsilens.models.passes import current_passes
 
-__all__ = ["RUN_OUTCOMES", "Run", "retrain_cells", "run_outcomes"]
-
 Run = tuple[float | None, ...]
 """Loss, accuracy, AUC, loss gap and accuracy gap of one run, in the order of `RUN_OUTCOMES`."""
 

@@ -33,9 +33,6 @@ from epsilens.notes import Note
 from epsilens.whatif.cells import ends
 from epsilens.whatif.result import LossChangeEstimate
 
-__all__ = ["RHO_METHOD", "what_if_rho"]
-
-
 RHO_METHOD: Final = "output-perturbation"
 
 # Below 19 draws the quantiles at 5 and 95 % are the least and the largest draw.

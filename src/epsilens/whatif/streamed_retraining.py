@@ -30,8 +30,6 @@ from epsilens.whatif.retraining import (
     seed_name,
 )
 
-__all__ = ["retrain_streamed"]
-
 
 def retrain_streamed(
     baseline: StreamedBaseline,

@@ -44,8 +44,6 @@ from epsilens.whatif.result import Calibration, LossChangeEstimate, fit_calibrat
 from epsilens.whatif.retraining import retrain_cells
 from epsilens.whatif.streamed_retraining import retrain_streamed
 
-__all__ = ["WhatIf"]
-
 DependentGroups = Literal["refuse", "warn"]
 _FIRST_ORDER = ("influence", "paper")
 METHODS = ("auto", "influence", "newton", "exact", "retrain", "paper")

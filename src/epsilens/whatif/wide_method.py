@@ -29,9 +29,6 @@ from epsilens.models.passes import workers
 from epsilens.whatif.cells import CellAnswer, CellQuestion, Method, group_seeds, unchanged
 from epsilens.whatif.drawn_cell import ExpandedCell, QuadraticRuns, finish_cell, shape_of_runs
 
-__all__ = ["MOST_DRAWS", "wide_answers"]
-
-
 MOST_DRAWS = 100
 """Runs that are drawn for an interval: each takes a linear system of its own."""
 

@@ -18,8 +18,6 @@ from epsilens.federated.flower.messages import Content, arrays_asked, refusal, u
 from epsilens.federated.site import Site
 from epsilens.federated.site_store import SiteStore
 
-__all__ = ["Answer", "answers", "site_folder"]
-
 IN_CLEAR = frozenset({"sums", "difference", "steps", "value_submit", "value_move"})
 """Queries whose answer is a sum over this site's records alone."""
 

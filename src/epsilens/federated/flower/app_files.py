@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-__all__ = ["APP_FILES"]
-
 # Flower reads the text of a component and looks for an assignment.
 _COMPONENT = """\
 from epsilens.federated.flower import {module}

@@ -20,8 +20,6 @@ from epsilens.federated.versions import CoordinatorState, Version
 from epsilens.federated.written import read_wish
 from epsilens.notes import Note
 
-__all__ = ["DeployedParties", "SilentSitesError", "named"]
-
 SECONDS_BETWEEN_LOOKS = 0.2
 
 

@@ -25,8 +25,6 @@ from epsilens.valuation.item_messages import EncryptedScores, EncryptedYardstick
 from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester
 from epsilens.valuation.score_rounding import RoundedScores
 
-__all__ = ["GridExchange"]
-
 
 class GridExchange:
     """Relays a valuation between two sites behind Flower's grid.

@@ -29,9 +29,6 @@ from epsilens.federated.site_state import Wish
 from epsilens.federated.sums import SiteSums
 from epsilens.federated.written import read_budget, read_ledger, wish_text
 
-__all__ = ["GridParties", "MessageGrid"]
-
-
 SECONDS_BETWEEN_LOOKS = 0.05
 MOST_RECORDS = 2**40
 """No site has more; float64 counts them exactly."""

@@ -18,14 +18,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from epsilens.data.private_files import make_private_folder, writable, write_private
 from epsilens.errors import InputError
 
-__all__ = [
-    "make_certificates",
-    "make_site_key",
-    "public_key_bytes",
-    "read_public_key",
-    "secret_in",
-]
-
 CA_CERTIFICATE, SERVER_CERTIFICATE, SERVER_KEY = "ca.pem", "server.pem", "server.key"
 CA_KEY = "ca.key"
 SITE_KEY, SITE_PUBLIC_KEY = "site.key", "site.pub"

@@ -13,8 +13,6 @@ import threading
 import time
 from importlib.metadata import entry_points
 
-__all__ = ["end_with_parent", "main"]
-
 WHILE_PARENT = "--while-parent"
 _SECONDS_BETWEEN_LOOKS = 0.5
 

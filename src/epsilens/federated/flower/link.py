@@ -54,8 +54,6 @@ from epsilens.federated.flower.app_files import APP_FILES
 from epsilens.federated.flower.keys import CA_CERTIFICATE, public_key_bytes, secret_in
 from epsilens.federated.flower.received_objects import require_readable
 
-__all__ = ["CONTROL_TOKEN", "EXECUTION_SECRET", "Heartbeat", "Link", "acquiring_client"]
-
 CONTROL_TOKEN, EXECUTION_SECRET = "control.token", "execution.secret"
 WHERE = "server.json"
 UNKNOWN = 404

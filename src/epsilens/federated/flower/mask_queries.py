@@ -17,8 +17,6 @@ from epsilens.federated.mask_log import MaskLog
 from epsilens.federated.masked_sums import MaskedQuestion, Masking
 from epsilens.federated.site import Site
 
-__all__ = ["register"]
-
 MOST_SITES = 10_000
 _T = TypeVar("_T", str, int, bool)
 _SHARED = "with-"

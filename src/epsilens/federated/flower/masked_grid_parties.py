@@ -20,8 +20,6 @@ from epsilens.federated.masked_parties import SummedParties
 from epsilens.federated.masked_sums import MaskedQuestion, SecureSums
 from epsilens.federated.parties import Traffic
 
-__all__ = ["MaskedDeployedParties", "MaskedGridParties"]
-
 
 class MaskedMessages(SummedParties):
     """How the sites of a group are reached by messages; put before the class of the parties."""

@@ -29,18 +29,6 @@ from epsilens.errors import (
 from epsilens.federated.sums import SiteSums, upper_half, whole_of
 from epsilens.valuation.item_messages import MOST_ITEMS
 
-__all__ = [
-    "PROTOCOL_VERSION",
-    "Content",
-    "arrays_answered",
-    "arrays_asked",
-    "pack",
-    "pack_sums",
-    "read_sums",
-    "refusal",
-    "unpack",
-]
-
 Setting: TypeAlias = str | int | float | bool | bytes
 _S = TypeVar("_S", str, int, float, bool, bytes)
 

@@ -26,8 +26,6 @@ from epsilens.federated.valuing import Valuation, ValueMode, value
 from epsilens.federated.versions import CoordinatorState, Intention, Version
 from epsilens.notes import Note
 
-__all__ = ["OperationRunner"]
-
 _TOLD_LATER = "told of the new version when back"
 _AGAIN = {
     "removal": "Remove again",

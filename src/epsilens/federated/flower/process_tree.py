@@ -13,8 +13,6 @@ import time
 
 from epsilens._processes import PROC, Process, running, send
 
-__all__ = ["ProcessTree"]
-
 _SECONDS_BETWEEN_LOOKS = 0.05
 
 

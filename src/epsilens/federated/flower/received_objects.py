@@ -21,8 +21,6 @@ from flwr.supercore.inflatable.inflatable_utils import (
     inflate_object_from_contents,
 )
 
-__all__ = ["require_readable"]
-
 LARGEST_ARRAYS = 2**31
 """Bytes of all arrays of a reply."""
 

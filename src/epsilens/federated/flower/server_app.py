@@ -26,8 +26,6 @@ from epsilens.federated.plan import PlannedOperation, carry_out
 from epsilens.federated.valuing import valuation_record
 from epsilens.federated.written import ledger_text, version_record
 
-__all__ = ["app", "follow", "read_records", "save_records", "write_json"]
-
 app = ServerApp()
 
 

@@ -25,8 +25,6 @@ from epsilens.federated.flower.keys import (
 from epsilens.federated.flower.link import CONTROL_TOKEN, EXECUTION_SECRET, WHERE, Link
 from epsilens.federated.flower.services import Service, last_words, locked
 
-__all__ = ["serve_federation", "use_certificates"]
-
 SECONDS_TO_START = 60.0
 _SECONDS_BETWEEN_LOOKS = 0.1
 

@@ -16,16 +16,6 @@ from pathlib import Path
 from epsilens._validate import require_extra
 from epsilens.errors import InputError, MissingExtraError
 
-__all__ = [
-    "OFFLINE",
-    "Service",
-    "free_port",
-    "last_words",
-    "locked",
-    "quiet_flower",
-    "require_deployment",
-]
-
 _SECONDS_TO_END = 4.0
 _BUILT_LIKE = "1.41."
 """Our services stand on parts of Flower that it may move in any version."""

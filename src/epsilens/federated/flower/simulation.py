@@ -45,8 +45,6 @@ from epsilens.federated.site_store import RawFile, create_site_store
 from epsilens.federated.valuing import read_valuation
 from epsilens.federated.written import read_ledger, read_version
 
-__all__ = ["require_flower", "simulate"]
-
 SECONDS_TO_START = 180.0
 """Within which the engine must run; it takes 8 to 15 seconds on a small machine."""
 SECONDS_TO_ANSWER = 300.0

@@ -16,8 +16,6 @@ from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.flower.keys import CA_CERTIFICATE, SITE_KEY, secret_in
 from epsilens.federated.flower.services import Service, free_port, last_words, locked
 
-__all__ = ["Invitation", "serve_site"]
-
 EXECUTION_SECRET = "execution.secret"  # noqa: S105
 WHERE = "server.json"
 LARGEST_INVITATION = 11 * 2**20

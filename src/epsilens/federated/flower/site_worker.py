@@ -28,8 +28,6 @@ from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, 
 from epsilens.federated.flower.client_app import ONLY_ASKED, app
 from epsilens.federated.flower.link import FIRST_WAIT, LONGEST_WAIT, Heartbeat, acquiring_client
 
-__all__ = ["SiteWorker"]
-
 log = logging.getLogger(__name__)
 
 SECONDS_FOR_A_MESSAGE = 60.0

@@ -18,8 +18,6 @@ from flwr.superlink.cli import flower_superlink as command
 
 from epsilens.federated.flower.launch import end_with_parent
 
-__all__ = ["CoordinatorOnly"]
-
 
 class CoordinatorOnly(NoOpControlAuthnPlugin):
     """Lets in who has the token, and nobody else.

@@ -18,8 +18,6 @@ from flwr.supernode.cli import flower_supernode
 
 from epsilens.federated.flower.launch import end_with_parent
 
-__all__ = ["Naps"]
-
 SHORTEST, LONGEST, GROWTH = 0.1, 2.0, 1.15
 """Seconds between two looks for a message: short while messages come, longer in quiet times."""
 SECONDS_FOR_AN_ANSWER = 0.02

@@ -16,23 +16,6 @@ from epsilens.valuation.item_messages import EncryptedScores, EncryptedYardstick
 from epsilens.valuation.model_moves import ModelForProvider, ModelForTester
 from epsilens.valuation.score_rounding import RoundedScores
 
-__all__ = [
-    "Parts",
-    "move_parts",
-    "provider_parts",
-    "question_parts",
-    "read_move",
-    "read_provider_model",
-    "read_question",
-    "read_reply",
-    "read_scores",
-    "read_tester_model",
-    "reply_parts",
-    "score_parts",
-    "tester_parts",
-    "together",
-]
-
 Parts: TypeAlias = tuple[dict[str, FloatArray], dict[str, Setting]]
 """Arrays and settings of a message, to be put together with others."""
 

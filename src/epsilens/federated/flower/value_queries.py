@@ -24,8 +24,6 @@ from epsilens.federated.site import Site
 from epsilens.federated.value_service import ValueService
 from epsilens.federated.written import ledger_text
 
-__all__ = ["register"]
-
 
 def register(app: ClientApp) -> None:
     """Let an app answer the queries of a valuation."""
