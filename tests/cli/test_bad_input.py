@@ -24,6 +24,7 @@ from epsilens.errors import (
     InputError,
     MissingExtraError,
     PrivacyLeakWarning,
+    setting,
 )
 
 SECRET = "HIV-positive-7731"
@@ -192,7 +193,7 @@ def test_warnings_are_translated_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.csv").write_text("age,sex\n1,F\n2,M\n")
-    reader = warning_reader(PrivacyLeakWarning("Declare it with `categories`."))
+    reader = warning_reader(PrivacyLeakWarning(f"Declare it with {setting('categories')}."))
     monkeypatch.setattr(epsilens.data, "read_table", reader)
     assert main(["inspect", str(tmp_path / "a.csv"), "--json"]) == 0
     assert capsys.readouterr().err == "Warning: Declare it with `--categories`.\n"

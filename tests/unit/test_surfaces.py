@@ -167,7 +167,8 @@ def test_a_delimiter_is_named_as_it_is_typed(tmp_path: Path) -> None:
 
 
 def test_notes_read_right_on_every_surface() -> None:
-    note = observed_domain("sex")
+    assert observed_domain("sex").render(COMMAND_LINE).endswith("Declare it with `--categories`.")
+    note = observed_domain("sex", may_be_binned=True)
     assert note.render(PYTHON).endswith("Declare it with `categories`, or by a categorical dtype.")
     assert note.render(COMMAND_LINE).endswith(
         "Declare it with `--categories`, or by bins with bounds."

@@ -344,16 +344,18 @@ def declared_domains(
         result[name] = typed_like(given, is_number=is_number, name=name)
     for name in protect:
         if warn and name != label and name in prepared.X_train and name not in result:
-            observed_domain(name).warn(PrivacyLeakWarning, stacklevel=2)
+            observed_domain(name, may_be_binned=True).warn(PrivacyLeakWarning, stacklevel=2)
     return result or None
 
 
-def observed_domain(name: str) -> Note:
-    """Say that a domain tells which values occur."""
+def observed_domain(name: str, *, may_be_binned: bool = False) -> Note:
+    """Say that a domain tells which values occur; a feature may be declared by bins too."""
+    typed, given = (", or by bins", ", or give it bins") if may_be_binned else ("", "")
+    ends = " with bounds." if may_be_binned else "."
     advice = phrase(
         f"Declare it with {setting('categories')}, or by a categorical dtype.",
-        command=f"Declare it with {setting('categories')}, or by bins with bounds.",
-        page="Tick “everybody may know” at the column, or give it bins with bounds.",
+        command=f"Declare it with {setting('categories')}{typed}{ends}",
+        page=f"Tick “everybody may know” at the column{given}{ends}",
     )
     return Note(
         "observed-domain",

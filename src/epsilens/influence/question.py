@@ -367,13 +367,13 @@ def _unary(
 ) -> UnaryBlock:
     if label_name is not None or len(features) != 1 or is_paper:
         raise InputError(
-            f"mechanism={how!r} is for one protected one-hot feature, without the label, and has no "
-            "printed formula. Protect one feature, or use 'rr'."
+            f"{setting('mechanism', how)} is for one protected one-hot feature, without the label, and "
+            "has no printed formula. Protect one feature, or use 'rr'."
         )
     (feature,) = features
     if max(budget[feature.name] for budget in budgets) > LARGEST_FINITE_EPSILON:
         raise InputError(
-            f"mechanism={how!r} needs epsilon of at most {LARGEST_FINITE_EPSILON:g}. Use 'rr' for inf."
+            f"{setting('mechanism', how)} needs epsilon of at most {LARGEST_FINITE_EPSILON:g}. Use 'rr' for inf."
         )
     if len(feature.rows) > MOST_ENUMERATED and len(budgets) > 1:
         raise InputError(

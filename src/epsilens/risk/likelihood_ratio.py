@@ -238,6 +238,7 @@ def lira(
         Note(
             "few-shadow-models",
             f"{said}: their success rates rest on fewer models or are NaN. Train more models.",
+            "membership",
         ).warn(ApproximationWarning, stacklevel=2)
     doubts = doubts_about_the_coins(members)
     # Without coins nothing is proven but what is true of any attack.

@@ -397,7 +397,9 @@ class AttackStudy(FittedModel):
         # What the attacks say about records that could not be judged in full, once.
         doubts = [words for attack in attacks if (words := attack.held_out.too_few_models())]
         if doubts:
-            said.append(Note("few-shadow-models", f"{doubts[0]}. Train more shadow models."))
+            said.append(
+                Note("few-shadow-models", f"{doubts[0]}. Train more shadow models.", "membership")
+            )
         document = RiskDocument(
             provenance=provenance,
             notes=said,

@@ -65,7 +65,7 @@ def test_answers_from_the_data_are_warned_of_and_numbers_want_bins(frame):
     assert (contract.columns[1].centre, contract.columns[1].scale) == (45.0, 10.0)
     with pytest.raises(InputError, match="must name numbers that are not protected"):
         declared(frame, ["smokes"], scales={"sex": (0.0, 1.0)})
-    with pytest.raises(InputError, match="Put them into bins: `--bins age=LOW:HIGH:10`"):
+    with pytest.raises(InputError, match=r"Put them into bins: `bins=\{'age': Bins\(10, LOW, HIGH\)\}`"):
         declared(frame, ["age"])
     with pytest.raises(InputError, match=r"got 'income'\. There are: smokes, sex, age, children"):
         declared(frame, ["income"])
@@ -92,7 +92,7 @@ def test_a_plan_previews_what_can_be_previewed(schema):
     assert names(changes=[{2: 1.0}]) == (["train", "preview", "change"], ())
     steps, notes = names(changes=[{2: 5.0}], mode="redraw")
     assert steps == ["train", "change"]
-    assert "looser epsilon" in notes[0]
+    assert "looser epsilon" in notes[0].text
     steps, notes = names(changes=[{2: 1.0}], mode="as_printed")
     assert steps == ["train", "change"]
     wide = FederationSchema(

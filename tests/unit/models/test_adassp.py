@@ -56,7 +56,7 @@ def test_the_three_thirds_compose_to_the_budget():
     assert model.epsilon_ == pytest.approx(
         PrivateRidge(rho=0.9, **BOUNDS).fit(np.eye(2), [1.0, 0.0]).epsilon_at(1e-6)
     )
-    with pytest.raises(InputError, match="mechanism='output' only"):
+    with pytest.raises(InputError, match="`mechanism='output'` only"):
         model.expected_excess_risk(np.eye(2))
 
 

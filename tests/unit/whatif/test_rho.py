@@ -175,5 +175,5 @@ def test_test_targets_without_a_square_are_refused(tables):
 def test_other_models_and_mechanisms_are_refused(tables):
     with pytest.raises(InputTypeError, match="must be a PrivateRidge, got Ridge"):
         what_if_rho(Ridge(), *tables)
-    with pytest.raises(InputError, match="must have mechanism='output'"):
+    with pytest.raises(InputError, match="must have `mechanism='output'`"):
         what_if_rho(PrivateRidge(**{**MODEL.get_params(), "mechanism": "adassp"}), *tables)

@@ -63,7 +63,7 @@ def test_a_solver_that_gives_up_is_said_and_not_trusted(study):
 
 @pytest.mark.parametrize("method", ["auto", "newton", "exact", "retrain"])
 def test_a_solver_belongs_to_first_order(study, method):
-    with pytest.raises(InputError, match="`inverse_hessian` is for method='influence'"):
+    with pytest.raises(InputError, match="`inverse_hessian` is for `method='influence'`"):
         study.estimate(epsilon=1.0, method=method, inverse_hessian="cg")
 
 
