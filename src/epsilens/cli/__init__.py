@@ -14,8 +14,15 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from epsilens._foreign import TYPER_SUGGESTION
-from epsilens.cli.ending import ENDED, INTERRUPTED, Ended, ends_when_told
-from epsilens.cli.session import EXIT_BAD_INPUT, EXIT_BROKEN_PIPE, EXIT_INTERRUPTED
+from epsilens.cli.ending import (
+    ENDED,
+    EXIT_BAD_INPUT,
+    EXIT_BROKEN_PIPE,
+    EXIT_INTERRUPTED,
+    INTERRUPTED,
+    Ended,
+    ends_when_told,
+)
 from epsilens.errors import (
     ApproximationWarning,
     EstimateNotTrustworthyError,

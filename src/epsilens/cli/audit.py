@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilens.cli.ending import EXIT_LIMIT_NOT_MET
 from epsilens.cli.option_groups import ExplainedCommand, option_groups
 from epsilens.cli.options import Json, Out, Quiet
-from epsilens.cli.session import EXIT_LIMIT_NOT_MET
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilens.cli.ending import EXIT_LIMIT_NOT_MET
 from epsilens.cli.option_groups import option_groups
 from epsilens.cli.options import (
     Anonymous,
@@ -24,7 +25,7 @@ from epsilens.cli.options import (
     seed_option,
     shadow_models_option,
 )
-from epsilens.cli.session import EXIT_LIMIT_NOT_MET, Cluster, on_cluster
+from epsilens.cli.session import Cluster, on_cluster
 from epsilens.cli.training import TableOptions, read_epsilon, with_notes
 from epsilens.errors import InputError, setting
 from epsilens.study import DEFAULT_ALPHA, DEFAULT_GRID

@@ -23,11 +23,18 @@ from types import FrameType
 from typing import TYPE_CHECKING, ClassVar
 
 from epsilens._scratch import listen_for_scratch
-from epsilens.cli.session import EXIT_BY_SIGNAL
 
 if TYPE_CHECKING:
     from epsilens._processes import Process
 
+
+EXIT_BAD_INPUT = 2
+EXIT_LIMIT_NOT_MET = 3
+"""It ran, and a limit that was asked for, or a claim that was audited, does not hold."""
+EXIT_BY_SIGNAL = 128
+"""Plus the number of the signal, as shells count: 143 for SIGTERM."""
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
 
 ENDED = "Stopped: nothing half-written was left behind."
 INTERRUPTED = "Interrupted: nothing half-written was left behind."

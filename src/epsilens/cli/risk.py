@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from epsilens.cli.ending import EXIT_LIMIT_NOT_MET
 from epsilens.cli.option_groups import option_groups
 from epsilens.cli.options import (
     Anonymous,
@@ -26,7 +27,7 @@ from epsilens.cli.options import (
     shadow_models_option,
 )
 from epsilens.cli.risk_output import EXPOSED_SUFFIXES, OUT_SUFFIXES, print_risk, write_risk
-from epsilens.cli.session import EXIT_LIMIT_NOT_MET, Cluster, on_cluster
+from epsilens.cli.session import Cluster, on_cluster
 from epsilens.cli.training import TableOptions, read_epsilon, with_notes
 from epsilens.errors import InputError
 from epsilens.notes import Note

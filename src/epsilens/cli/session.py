@@ -119,17 +119,6 @@ def release_warnings() -> tuple[str, ...]:
     return (WITHHELD_WARNING,) if held and _without_names.get() else held
 
 
-# --- How a command ends, as a number: pipelines gate on it ---
-
-EXIT_BAD_INPUT = 2
-EXIT_LIMIT_NOT_MET = 3
-"""It ran, and a limit that was asked for, or a claim that was audited, does not hold."""
-EXIT_BY_SIGNAL = 128
-"""Plus the number of the signal, as shells count: 143 for SIGTERM."""
-EXIT_INTERRUPTED = 130
-EXIT_BROKEN_PIPE = 141
-
-
 # --- A progress bar with the time left, on standard error, for a person who is waiting ---
 
 

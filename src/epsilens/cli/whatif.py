@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from epsilens.cli.ending import EXIT_LIMIT_NOT_MET
 from epsilens.cli.option_groups import option_groups
 from epsilens.cli.options import (
     Anonymous,
@@ -22,7 +23,7 @@ from epsilens.cli.options import (
     require_text,
     seed_option,
 )
-from epsilens.cli.session import EXIT_LIMIT_NOT_MET, Cluster, on_cluster
+from epsilens.cli.session import Cluster, on_cluster
 from epsilens.cli.training import TableOptions, read_epsilon, with_notes
 from epsilens.cli.whatif_output import print_answer, write_answer
 from epsilens.cli.whatif_stream import ask_streamed, wants_stream

@@ -65,7 +65,9 @@ def test_answers_from_the_data_are_warned_of_and_numbers_want_bins(frame):
     assert (contract.columns[1].centre, contract.columns[1].scale) == (45.0, 10.0)
     with pytest.raises(InputError, match="must name numbers that are not protected"):
         declared(frame, ["smokes"], scales={"sex": (0.0, 1.0)})
-    with pytest.raises(InputError, match=r"Put them into bins: `bins=\{'age': Bins\(10, LOW, HIGH\)\}`"):
+    with pytest.raises(
+        InputError, match=r"Put them into bins: `bins=\{'age': Bins\(10, LOW, HIGH\)\}`"
+    ):
         declared(frame, ["age"])
     with pytest.raises(InputError, match=r"got 'income'\. There are: smokes, sex, age, children"):
         declared(frame, ["income"])
@@ -100,7 +102,7 @@ def test_a_plan_previews_what_can_be_previewed(schema):
     )
     steps, notes = story(wide, epsilon=3.0, n_sites=2, changes=[{0: 1.0}])
     assert len(steps) == 2
-    assert "5000 combinations" in notes[0]
+    assert "5000 combinations" in notes[0].text
 
 
 @pytest.mark.parametrize(
