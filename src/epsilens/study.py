@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from epsilens._validate import as_choice, as_unit, require_extra
+from epsilens._validate import as_choice, as_count, as_unit, require_column, require_extra
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning, setting
-from epsilens.notes import Note
+from epsilens.notes import Note, distinct_notes
 
 if TYPE_CHECKING:
     from epsilens._types import Progress
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from epsilens.risk import AttackStudy, RiskCurve
     from epsilens.whatif import LossChangeEstimate, WhatIf
 
-    Groups: TypeAlias = Mapping[str, str] | Iterable[str | tuple[str, Expression]]
+    Groups: TypeAlias = (
+        Mapping[str, str | Expression] | Iterable[str | tuple[str, str | Expression]]
+    )
 
 __all__ = ["DEFAULT_GRID", "Study", "check_identity", "mask_study"]
 
@@ -47,7 +49,8 @@ class Study:
 
     A study answers three questions on one axis of privacy budgets ε. `cost`: how much worse do the
     predictions get? `risk`: what does an attacker get? `decide`: which ε do the limits lead to? The table is
-    read, prepared and split once, and the model is fitted once, when the first answer needs it.
+    read, prepared and split once, and the model is fitted once, when the first answer needs it. A study does
+    not change: another question is another study.
 
     Parameters
     ----------
@@ -141,20 +144,64 @@ class Study:
     identity: str | None = None
     candidates: object | None = None
     candidates_are: str = "candidates"
+    _groups: tuple[tuple[str, Expression], ...] = field(default=(), init=False)
     _fitted: dict[bool, WhatIf] = field(default_factory=dict, init=False)
     _grids: dict[str, tuple[float, ...]] = field(default_factory=dict, init=False)
     _last_cost: LossChangeEstimate | None = field(default=None, init=False)
     _last_risk: RiskCurve | None = field(default=None, init=False)
+    _cost_arguments: dict[str, Any] = field(default_factory=dict, init=False)
+    _risk_arguments: dict[str, Any] = field(default_factory=dict, init=False)
+    _is_made: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.label, str):
             raise InputTypeError(
                 argument="label", expected="the name of a column", got=type(self.label).__name__
             )
-        if isinstance(self.model, str):
-            as_choice(self.model, ("logistic", "ridge"), name="model")
+        for name in ("drop", "categorical", "declared"):
+            setattr(self, name, _column_names(getattr(self, name), argument=name))
+        if self.protect is not None:
+            self.protect = _column_names(self.protect, argument="protect")
+        self.seed = as_count(self.seed, name="seed", least=0)
+        self._check_model()
+        _check_bins(self.bins)
+        self._groups = _read_groups(self.groups)
+        if isinstance(self.groups, Iterator):
+            self.groups = self._groups
         if self.identity is not None:
             check_identity(self.identity, label=self.label, drop=self.drop)
+        self._is_made = True
+
+    def _check_model(self) -> None:
+        """Refuse what is no model, and a setting of the default model beside another one."""
+        if isinstance(self.model, str):
+            as_choice(self.model, ("logistic", "ridge"), name="model")
+        if not self._is_given:
+            return
+        expected = "'logistic', 'ridge' or a scikit-learn estimator"
+        if isinstance(self.model, type):
+            raise InputTypeError(
+                argument="model",
+                expected=expected,
+                got=f"the class {self.model.__name__}",
+                hint=f"Write {self.model.__name__}().",
+            )
+        if not hasattr(self.model, "fit"):
+            raise InputTypeError(argument="model", expected=expected, got=type(self.model).__name__)
+        if self.regularisation is not None:
+            raise InputError(
+                f"{setting('regularisation')} belongs to the models logistic and ridge, got an estimator in "
+                f"{setting('model')}. Set it in the estimator, or leave it out."
+            )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # What is private holds the answers so far.
+        if self._is_made and not name.startswith("_"):
+            raise AttributeError("A study does not change: make a new one.")
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("A study does not change: make a new one.")
 
     def __repr__(self) -> str:
         return f"Study(label={self.label!r}, protect={list(self.protected)})"
@@ -166,9 +213,6 @@ class Study:
         """The table, checked and split into training and test data."""
         from epsilens.data import prepare
 
-        groups = self.groups or ()
-        if isinstance(groups, Mapping):
-            groups = [f"{name}={expression}" for name, expression in groups.items()]
         return prepare(
             self._read(self.data),
             label=self.label,
@@ -181,7 +225,7 @@ class Study:
             test_share=self.test_share,
             seed=self.seed,
             positive=self.positive,
-            groups=groups,
+            groups=self._groups,
             task="classification" if self._is_classification else "regression",
             candidates=self._read(self.candidates),
             candidates_are=self.candidates_are,
@@ -212,8 +256,6 @@ class Study:
     @cached_property
     def protected(self) -> tuple[str, ...]:
         """The columns that are randomised."""
-        if isinstance(self.protect, str):
-            return (self.protect,)
         return tuple(self.protect or (self.label,))
 
     @cached_property
@@ -261,6 +303,10 @@ class Study:
     def _check_protected(self) -> None:
         """Refuse a column that is in the file and not in the model, and say why it is not."""
         schema = self.prepared.schema
+        # A column may be declared that is not protected, or not even used.
+        beside = [name for name in (self.label, self.weight, self.identity) if name is not None]
+        for name in self.declared:
+            require_column(name, [*schema.names, *beside, *self.drop], argument="declared")
         for name in self.protected:
             for argument, columns in (("drop", tuple(self.drop)), ("weight", (self.weight,))):
                 if name in columns:
@@ -417,7 +463,6 @@ class Study:
                 f"{setting('checkpoint')} belongs to {setting('method', 'retrain')}. Add that, or leave it out."
             )
         grid = self._grid(epsilon, self._last_risk)
-        prepared = self.prepared
         question: dict[str, Any] = {
             "protect": self.protected,
             "epsilon": grid,
@@ -441,10 +486,23 @@ class Study:
                 n_draws=n_draws,
                 inverse_hessian=inverse_hessian,
             )
+        self._cost_arguments = {
+            "epsilon": grid,
+            "method": method,
+            "correction": correction,
+            "mechanism": mechanism,
+            "seconds": seconds,
+            "n_draws": n_draws,
+            "repeats": repeats,
+            "everybody": everybody,
+            "dependent_groups": dependent_groups,
+            "inverse_hessian": inverse_hessian,
+            "retraining_seconds": retraining_seconds,
+        }
         if retraining_seconds > 0:
             found = measure_untrusted(found, seconds=retraining_seconds, progress=progress)
         self._last_cost = found
-        return self._with_notes(found, prepared)
+        return self._with_notes(found, self._observed_domains())
 
     def _group_masks(self, *, everybody: bool) -> dict[str, object] | None:
         """Return who is asked about; None: everybody alone."""
@@ -479,7 +537,11 @@ class Study:
         checkpoint: str | Path | None = None,
         progress: Progress | None = None,
         delta: float | None = None,
-        **training: object,
+        clip: float | None = None,
+        epochs: int | None = None,
+        batch: int | None = None,
+        learning_rate: float | None = None,
+        hidden: Sequence[int] | None = None,
     ) -> RiskCurve:
         """Attack models at each ε: what is guessed, what chance reaches, what no attack can exceed.
 
@@ -496,9 +558,8 @@ class Study:
             As of `AttackStudy.estimate`.
         delta : float in (0, 1), optional
             Delta of "dpsgd", well below one over the number of training records.
-        **training
-            Other settings of "dpsgd", as of `AttackStudy.estimate_dp_sgd`: clip, epochs, batch,
-            learning_rate, hidden.
+        clip, epochs, batch, learning_rate, hidden
+            Other settings of "dpsgd", as of `AttackStudy.estimate_dp_sgd`.
 
         Returns
         -------
@@ -516,20 +577,34 @@ class Study:
             "checkpoint": checkpoint,
             "progress": progress,
         }
-        given = [name for name, value in {"delta": delta, **training}.items() if value is not None]
+        training: dict[str, object] = {
+            "delta": delta,
+            "clip": clip,
+            "epochs": epochs,
+            "batch": batch,
+            "learning_rate": learning_rate,
+            "hidden": hidden,
+        }
+        given = {name: value for name, value in training.items() if value is not None}
         if mechanism == "rr":
             if given:
                 raise InputError(
-                    f"{setting(given[0])} belongs to {setting('mechanism', 'dpsgd')}, got rr. Add that, or "
+                    f"{setting(next(iter(given)))} belongs to {setting('mechanism', 'dpsgd')}, got rr. Add that, or "
                     "leave it out."
                 )
             domains = self.domains
             found = self.attacked().estimate(protect=self.protected, categories=domains, **settings)
             self._last_risk = found
-        else:
-            settings |= {"delta": self._checked_delta(delta), **training}
-            found = self.attacked(is_dense=True).estimate_dp_sgd(**settings)
-        return self._with_notes(found, self.prepared)
+            self._risk_arguments = {
+                "epsilon": settings["epsilon"],
+                "shadow_models": shadow_models,
+                "online": online,
+                "confidence": confidence,
+            }
+            return self._with_notes(found, self._observed_domains())
+        settings |= given | {"delta": self._checked_delta(delta)}
+        found = self.attacked(is_dense=True).estimate_dp_sgd(**settings)
+        return self._with_notes(found)
 
     def _require_probabilities(self) -> None:
         """Refuse a model that an attack has no probabilities of, before any work."""
@@ -571,7 +646,7 @@ class Study:
         epsilon: Epsilon | None = None,
         method: str = "auto",
         shadow_models: int = 128,
-        alpha: float = DEFAULT_ALPHA,
+        alpha: float | None = None,
         checkpoint: str | Path | None = None,
         progress: Progress | None = None,
     ) -> Decision:
@@ -589,8 +664,8 @@ class Study:
             Method of the cost, where it is computed.
         shadow_models : int
             Models that are attacked for every ε, where the risk is computed.
-        alpha : float in [0, 1]
-            With `identity`: share of what identifies people that must go.
+        alpha : float in [0, 1], optional
+            With `identity`: share of what identifies people that must go. None: 0.2.
         checkpoint : path, optional
             Folder that keeps finished shadow models.
         progress : callable, optional
@@ -603,7 +678,14 @@ class Study:
         """
         from epsilens.decision import decide
         from epsilens.decision.limits import read_limits
+        from epsilens.decision.trade_off import join
 
+        if alpha is not None and self.identity is None:
+            raise InputError(
+                f"{setting('alpha')} needs {setting('identity')}, the column that says whose record it is, "
+                f"got none. Add it, or leave {setting('alpha')} out."
+            )
+        share = as_unit(DEFAULT_ALPHA if alpha is None else alpha, name="alpha")
         limits: dict[str, Any] = {
             "max_loss_increase": max_loss_increase,
             "max_attack_rate": max_attack_rate,
@@ -616,13 +698,15 @@ class Study:
         read_limits(**limits)
         self._require_probabilities()
         if self.identity is not None:
-            as_unit(alpha, name="alpha")
             require_extra("explain", "explaining a model by SHAP", "shap")
         masked: list[str] = []
         grid = self._grid(epsilon, self._last_cost or self._last_risk)
+        if epsilon is None and self._last_cost is not None and self._last_risk is not None:
+            # Two that do not belong together are refused before the long work.
+            join(self._last_cost.document, self._last_risk.document)
         if self.identity is not None:
             # First: a missing extra, or an identity that is none, is found before the long work.
-            masked = self._masked_columns(alpha, progress)
+            masked = self._masked_columns(share, progress)
         self.require_factorisable("an attack")
         if epsilon is not None or self._last_cost is None:
             self.cost(epsilon=grid, method=method, progress=progress)
@@ -640,10 +724,8 @@ class Study:
         assert self._last_risk is not None  # noqa: S101
         decision = decide(self._last_cost, self._last_risk, **limits, progress=progress)
         if self.identity is not None:
-            asked: dict[str, Any] = {**limits, "epsilon": grid, "method": method}
-            asked |= {"shadow_models": shadow_models, "progress": progress}
-            decision = self._with_lever(decision, masked, checkpoint, asked)
-        return self._with_notes(decision, self.prepared)
+            decision = self._with_lever(decision, masked, checkpoint, limits, progress)
+        return self._with_notes(decision, self._observed_domains())
 
     def _grid(
         self, epsilon: Epsilon | None, before: LossChangeEstimate | RiskCurve | None
@@ -662,10 +744,22 @@ class Study:
             return self._grids[epsilon]
         return epsilon
 
-    def _with_notes(self, result: _R, prepared: Prepared) -> _R:
-        """Add what was done to the table, and the frame library that it came in."""
+    def _observed_domains(self) -> list[Note]:
+        """Return what `domains` warns of: protected features whose answers were not declared."""
+        from epsilens.data.prepare import observed_domain
+
+        known = {self.label, *(self.domains or ())}
+        return [
+            observed_domain(name)
+            for name in self.protected
+            if name in self.prepared.X_train and name not in known
+        ]
+
+    def _with_notes(self, result: _R, observed: Sequence[Note] = ()) -> _R:
+        """Add what was done to the table, what was observed, and the frame library that it came in."""
         document: Any = result.document
-        told = document.model_copy(update={"notes": [*prepared.notes, *document.notes]})
+        notes = distinct_notes([*self.prepared.notes, *document.notes, *observed])
+        told = document.model_copy(update={"notes": notes})
         return replace(result, document=told, template=self._template)
 
     @property
@@ -693,9 +787,10 @@ class Study:
         decision: Decision,
         masked: Sequence[str],
         checkpoint: str | Path | None,
-        asked: dict[str, Any],
+        limits: Mapping[str, Any],
+        progress: Progress | None,
     ) -> Decision:
-        """Decide again without the masked columns, and say what that would change."""
+        """Ask the same again without the masked columns, and say what that would change."""
         from epsilens.decision import masking_lever
 
         document: DecisionDocument = decision.document
@@ -713,12 +808,18 @@ class Study:
             notes = [*document.notes, Note("masking-not-tried", note)]
             told = document.model_copy(update={"notes": notes})
             return replace(decision, document=told)
-        limits = {
+        met = {
             name: getattr(chosen, name)
             for name in ("max_loss_increase", "max_attack_rate", "max_advantage")
         }
         beside = None if checkpoint is None else f"{str(checkpoint).rstrip('/')}-masked"
-        again = self._without(masked).decide(**{**asked, **limits, "checkpoint": beside})
+        other = self._without(masked)
+        other.cost(**self._cost_arguments, progress=progress)
+        with warnings.catch_warnings():
+            # The cost has warned of the same columns.
+            warnings.simplefilter("ignore", PrivacyLeakWarning)
+            other.risk(**self._risk_arguments, checkpoint=beside, progress=progress)
+        again = other.decide(**{**limits, **met}, progress=progress)
         lever = masking_lever(decision, again, masked=masked)
         return replace(decision, document=document.model_copy(update={"lever": lever}))
 
@@ -727,14 +828,111 @@ class Study:
         other = replace(self, identity=None)
         prepared, gone = self.prepared, set(names)
         columns = tuple(column for column in prepared.schema.columns if column.name not in gone)
-        other.prepared = replace(
+        known = vars(other)  # where `cached_property` keeps them
+        known["prepared"] = replace(
             prepared,
             X_train=prepared.X_train.drop(columns=list(names)),
             X_test=prepared.X_test.drop(columns=list(names)),
             schema=replace(prepared.schema, columns=columns),
         )
-        other.domains = self.domains
+        known["domains"] = self.domains
         return other
+
+
+def _column_names(given: object, *, argument: str) -> tuple[str, ...]:
+    """Return names of columns; a text is one name.
+
+    Examples
+    --------
+    >>> _column_names("age", argument="drop"), _column_names(["age", "sex"], argument="drop")
+    (('age',), ('age', 'sex'))
+    """
+    expected = "the name of a column, or a list of names"
+    if isinstance(given, str):
+        return (given,)
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise InputTypeError(argument=argument, expected=expected, got=type(given).__name__)
+    names = tuple(given)
+    for name in names:
+        if not isinstance(name, str):
+            got = f"a list with {type(name).__name__}"
+            raise InputTypeError(argument=argument, expected=expected, got=got)
+    return names
+
+
+def _check_bins(bins: object) -> None:
+    """Refuse what are no bins of columns."""
+    from epsilens.data import Bins
+
+    if bins is None:
+        return
+    expected = "a number of bins, or Bins, for each column"
+    hint = "Write for instance {'age': 10}."
+    if not isinstance(bins, Mapping):
+        raise InputTypeError(argument="bins", expected=expected, got=type(bins).__name__, hint=hint)
+    for name, value in bins.items():
+        if not isinstance(name, str):
+            got = f"a column named by {type(name).__name__}"
+            raise InputTypeError(argument="bins", expected=expected, got=got, hint=hint)
+        if isinstance(value, bool) or not isinstance(value, int | Bins):
+            got = f"{type(value).__name__} for {name!r}"
+            raise InputTypeError(argument="bins", expected=expected, got=got, hint=hint)
+        if isinstance(value, int):
+            as_count(value, name="bins", least=2)
+
+
+def _read_groups(groups: object) -> tuple[tuple[str, Expression], ...]:
+    """Return the groups with their conditions. Anything but text is refused by its type: it may be records.
+
+    Examples
+    --------
+    >>> [name for name, _ in _read_groups({"young": "age < 30"})], _read_groups(None)
+    (['young'], ())
+    """
+    from epsilens.data.expressions import parse_group
+
+    if groups is None:
+        return ()
+    if isinstance(groups, str):
+        groups = [groups]
+    if isinstance(groups, Mapping):
+        return tuple(_named_group(name, value) for name, value in groups.items())
+    if not isinstance(groups, Sequence | Iterator):
+        raise _no_expression(groups)
+    found = []
+    for group in groups:
+        if isinstance(group, str):
+            found.append(parse_group(group))
+        elif isinstance(group, tuple) and len(group) == 2:
+            found.append(_named_group(*group))
+        else:
+            raise _no_expression(group)
+    return tuple(found)
+
+
+def _named_group(name: object, condition: object) -> tuple[str, Expression]:
+    from epsilens.data.expressions import Expression, parse_expression
+
+    if not isinstance(name, str):
+        raise InputTypeError(
+            argument="groups", expected="names in text for the groups", got=type(name).__name__
+        )
+    if not name.strip():
+        raise InputError(argument="groups", expected="a name for every group", got="an empty one")
+    if isinstance(condition, str):
+        return name, parse_expression(condition)
+    if isinstance(condition, Expression):
+        return name, condition
+    raise _no_expression(condition)
+
+
+def _no_expression(got: object) -> InputTypeError:
+    return InputTypeError(
+        argument="groups",
+        expected="expressions such as 'age < 30'",
+        got=type(got).__name__,
+        hint="Write the condition on the columns as text: {'young': 'age < 30'}.",
+    )
 
 
 def check_identity(identity: str, *, label: str, drop: Sequence[str]) -> None:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
+import pickle
 import warnings
 from collections import Counter
 
@@ -15,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from epsilens import Study, WhatIf
 from epsilens.cli import main
 from epsilens.data import load_survey, prepare, read_table
+from epsilens.data.expressions import parse_expression
 from epsilens.decision import decide
 from epsilens.document import load_document, to_json
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning
@@ -233,3 +236,144 @@ def test_data_may_be_a_file_a_table_or_a_frame(people, study, tmp_path, kind):
     np.testing.assert_allclose(changes, [cell.loss_change for cell in expected.document.cells])
     frame = found.to_frame()
     assert isinstance(frame, type(data) if kind == "polars" else pd.DataFrame)
+
+
+@pytest.mark.parametrize("kind", ["mask", "array", "list of masks", "masks in a list", "number"])
+def test_groups_are_expressions_and_records_are_never_shown(people, kind):
+    secret = people["affair"] == "yes"
+    groups = {
+        "mask": {"x": secret},
+        "array": {"x": people["affair"].to_numpy()},
+        "list of masks": [secret],
+        "masks in a list": people["affair"],
+        "number": 3,
+    }[kind]
+    with pytest.raises(InputTypeError, match="`groups` must be expressions such as") as caught:
+        Study(people, label="affair", groups=groups)
+    assert not any(word in str(caught.value) for word in ("True", "False", "yes"))
+    assert len(str(caught.value)) < 200
+
+
+def test_a_group_may_have_any_name_but_an_empty_one(people):
+    groups = {"age = high": "age > 30", "b": parse_expression("age < 30")}
+    study = Study(people, label="affair", categories=ANSWERS, groups=groups)
+    cells = study.cost(epsilon=[1.0]).document.cells
+    assert [cell.group for cell in cells] == ["all", "age = high", "b"]
+    with pytest.raises(InputError, match="`groups` must be a name for every group, got an empty"):
+        Study(people, label="affair", groups={" ": "age > 30"})
+    with pytest.raises(InputTypeError, match="`groups` must be names in text"):
+        Study(people, label="affair", groups={3: "age > 30"})
+
+
+def test_a_study_does_not_change(people):
+    study = Study(people, label="affair", categories=ANSWERS)
+    before = study.cost(epsilon=GRID)
+    for name, value in (("seed", 7), ("protect", "religious"), ("prepared", None), ("new", 1)):
+        with pytest.raises(AttributeError, match="A study does not change: make a new one"):
+            setattr(study, name, value)
+    with pytest.raises(AttributeError, match="A study does not change"):
+        del study.seed
+    for other in (copy.deepcopy(study), pickle.loads(pickle.dumps(study)), copy.copy(study)):
+        assert other.cost(epsilon=GRID).document.cells == before.document.cells
+        with pytest.raises(AttributeError, match="A study does not change"):
+            other.seed = 7
+
+
+@pytest.fixture(scope="module")
+def watched():
+    """People whose height says who they are, and not what they answer."""
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(20), 20)
+    table = pd.DataFrame({"who": [f"p{number}" for number in who]})
+    table["height"] = (150 + 2 * who + rng.normal(0, 0.3, 400)).round(2)
+    table["weight"] = rng.normal(0, 1, 400).round(3)
+    likely = 1 / (1 + np.exp(-1.5 * table["weight"]))
+    return table.assign(says=np.where(rng.random(400) < likely, "yes", "no"))
+
+
+def test_without_the_masked_columns_the_same_is_asked(watched, monkeypatch):
+    pytest.importorskip("shap")
+    study = Study(watched, label="says", identity="who", categories={"says": ["no", "yes"]})
+    study.cost(epsilon=[0.5, 1.0, 2.0], method="influence", n_draws=50)
+    study.risk(epsilon=[1.0, 2.0], shadow_models=MODELS, confidence=0.9)
+    monkeypatch.setattr(Study, "_masked_columns", lambda *_: ["height"])
+    asked = {}
+
+    def remembering(name, method):
+        def call(self, **arguments):
+            asked[name] = arguments
+            return method(self, **arguments)
+
+        return call
+
+    for name in ("cost", "risk"):
+        monkeypatch.setattr(Study, name, remembering(name, getattr(Study, name)))
+    decision = study.decide(max_loss_increase=0.2)
+    assert asked["cost"].items() >= {"method": "influence", "n_draws": 50}.items()
+    assert list(asked["cost"]["epsilon"]) == [0.5, 1.0, 2.0]
+    assert asked["risk"].items() >= {"shadow_models": MODELS, "confidence": 0.9}.items()
+    assert list(asked["risk"]["epsilon"]) == [1.0, 2.0]
+    assert decision.document.lever.masked == ["height"]
+
+
+def test_cost_and_risk_without_a_common_budget_are_refused_before_the_long_work(
+    watched, monkeypatch
+):
+    pytest.importorskip("shap")
+    study = Study(watched, label="says", identity="who", categories={"says": ["no", "yes"]})
+    study.cost(epsilon=[0.5])
+    study.risk(epsilon=[2.0], shadow_models=MODELS)
+    monkeypatch.setattr(Study, "_masked_columns", lambda *_: pytest.fail("too late"))
+    with pytest.raises(InputError, match="must share at least one ε"):
+        study.decide()
+
+
+def test_an_observed_domain_of_a_feature_is_noted_once_in_every_document(people):
+    table = people.assign(sure=np.where(people["age"] > 30, "yes", "no"))
+    study = Study(table, label="affair", protect="sure")
+    with pytest.warns(PrivacyLeakWarning, match="the domain of 'sure'"):
+        first = study.cost(epsilon=GRID)
+    found = [first, study.cost(epsilon=GRID), study.risk(epsilon=GRID, shadow_models=MODELS)]
+    for result in (*found, study.decide()):
+        codes = [note.code for note in result.document.notes]
+        assert codes.count("observed-domain") == 1
+    declared = Study(table, label="affair", protect="sure", declared="sure")
+    codes = [note.code for note in declared.cost(epsilon=GRID).document.notes]
+    assert "observed-domain" not in codes
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "words"),
+    [
+        ("protect", 3, "`protect` must be the name of a column, or a list of names, got int"),
+        ("protect", ["age", 3], "`protect` must be .*, got a list with int"),
+        ("declared", {"affair": 1}, "`declared` must be .*, got dict"),
+        ("bins", {"age": 2.5}, "`bins` must be a number of bins, .*, got float for 'age'"),
+        ("bins", "age=10", "`bins` must be a number of bins, .*, got str"),
+        ("bins", {"age": 1}, "`bins` must be at least 2, got 1"),
+        ("seed", -1, "`seed` must be at least 0, got -1"),
+        ("seed", None, "`seed` must be a whole number, got NoneType"),
+        ("model", LogisticRegression, r"`model` must be .*, got the class LogisticRegression"),
+        ("model", object(), "`model` must be .* estimator, got object"),
+    ],
+)
+def test_an_argument_that_cannot_be_meant_is_named(argument, value, words):
+    with pytest.raises(InputError, match=words):
+        Study("people.csv", label="affair", **{argument: value})
+
+
+def test_a_text_is_one_name(people):
+    study = Study(people, label="affair", drop="age", declared="affair")
+    assert "age" not in study.prepared.X_train
+    assert study.declared == ("affair",)
+    with pytest.raises(InputError, match="`declared` must name a column of the data, got 'affai'"):
+        Study(people, label="affair", declared="affai").cost(epsilon=GRID)
+
+
+def test_settings_without_what_they_belong_to_are_refused(people, study):
+    with pytest.raises(InputError, match="`regularisation` belongs to the models logistic and"):
+        Study(people, label="affair", model=LogisticRegression(), regularisation=2.0)
+    with pytest.raises(InputError, match="`alpha` needs `identity`"):
+        study.decide(alpha=7)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'banana'"):
+        study.risk(banana=3)

@@ -27,8 +27,7 @@ from epsilens.cli.options import (
 )
 from epsilens.cli.session import Cluster, on_cluster
 from epsilens.cli.training import TableOptions, read_epsilon, with_notes
-from epsilens.errors import InputError, setting
-from epsilens.study import DEFAULT_ALPHA, DEFAULT_GRID
+from epsilens.study import DEFAULT_GRID
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -163,11 +162,6 @@ def decide(
         sources={"the data": data, "the test data": test, "the checkpoint": checkpoint},
         suffixes=_OUT_SUFFIXES,
     )
-    if alpha is not None and identity is None:
-        raise InputError(
-            f"{setting('alpha')} needs {setting('identity')}, the column that says whose record it is, got "
-            f"none. Add it, or leave {setting('alpha')} out."
-        )
     require_text([*(protect or ()), *(table.categories or ())], option="--protect")
     study = table.study(data, protect=comma_list(protect), identity=identity)
     with on_cluster(cluster), show_progress(quiet=quiet, json=json) as progress:
@@ -181,7 +175,7 @@ def decide(
             seconds=seconds,
             epsilon=read_epsilon(epsilon),
             shadow_models=shadow_models,
-            alpha=DEFAULT_ALPHA if alpha is None else alpha,
+            alpha=alpha,
             checkpoint=checkpoint,
             progress=progress,
         )
