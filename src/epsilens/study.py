@@ -862,10 +862,10 @@ def _column_names(given: object, *, argument: str) -> tuple[str, ...]:
 
 def _check_bins(bins: object) -> None:
     """Refuse what are no bins of columns."""
-    from epsilens.data import Bins
-
     if bins is None:
         return
+    from epsilens.data import Bins
+
     expected = "a number of bins, or Bins, for each column"
     hint = "Write for instance {'age': 10}."
     if not isinstance(bins, Mapping):
