@@ -750,7 +750,7 @@ class Study:
 
         known = {self.label, *(self.domains or ())}
         return [
-            observed_domain(name)
+            observed_domain(name, may_be_binned=True)
             for name in self.protected
             if name in self.prepared.X_train and name not in known
         ]
