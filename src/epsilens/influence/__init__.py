@@ -2,7 +2,14 @@
 """How training records weigh: first order, Newton, exact, and the noise of one run."""
 
 from epsilens.influence.conjugate_gradient import ConjugateGradient
-from epsilens.influence.evaluation import Evaluation, Outcomes
+from epsilens.influence.evaluation import (
+    Evaluation,
+    Outcomes,
+    contrast_variance,
+    is_trustworthy,
+    predictor_noise,
+    undetermined_loss,
+)
 from epsilens.influence.exact import newton_steps, walk
 from epsilens.influence.first_order import (
     FirstOrder,
@@ -18,9 +25,7 @@ from epsilens.influence.inverse_hessian import (
 )
 from epsilens.influence.label_noise import LabelNoise, summarise_group
 from epsilens.influence.realisation import NoiseTerms, draw_linear_noise, noise_terms_at
-from epsilens.influence.record_noise import contrast_variance, predictor_noise, undetermined_loss
 from epsilens.influence.stochastic_estimation import StochasticEstimation
-from epsilens.influence.trained import is_trustworthy
 from epsilens.influence.wide import as_inverse_hessian
 
 __all__ = [

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -20,11 +20,9 @@ from epsilens._types import FloatArray
 from epsilens.data.frames import to_vector
 from epsilens.document import Baseline as BaselineNumbers
 from epsilens.errors import ApproximationWarning, EstimateNotTrustworthyError, InputError, setting
-from epsilens.influence.evaluation import Evaluation, Outcomes
-from epsilens.influence.groups import Group
+from epsilens.influence.evaluation import LARGEST_CONDITION, Evaluation, Outcomes
 from epsilens.influence.inverse_hessian import HessianOperator
 from epsilens.influence.label_noise import LabelNoise, summarise_group
-from epsilens.influence.trained import LARGEST_CONDITION, baseline_numbers
 from epsilens.influence.wide import Space, curvature_at, curvature_finder, is_wide
 from epsilens.models import Curvature, Design, Problem, minimise
 from epsilens.models.label import Label, encode_test_label, own_class_weights, read_label
@@ -40,7 +38,7 @@ from epsilens.models.scikit_learn import (
     settle_search,
     transform,
 )
-from epsilens.models.solver import polish
+from epsilens.models.solver import LinearObjective, polish
 from epsilens.notes import Note
 
 if TYPE_CHECKING:
@@ -56,28 +54,18 @@ MANY_PARAMETERS = 1000
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
-class BaselineModel:
-    """A trained model with all that the methods need.
+class TrainedModel:
+    """A converged model with all that the methods for labels need, wherever its records are.
 
     Attributes
     ----------
-    problem : Problem
+    problem : Problem or StreamedProblem
+        The training objective.
     evaluation : Evaluation
+        The test set.
     label : Label
-    sample_weights : array of shape (n,)
-        Weights of mean 1, before any class weight.
     class_weight : None, "balanced" or mapping of class to weight
         The estimator's.
-    count_weights : array of shape (n,)
-        What a record counts when classes are balanced.
-    empty : array of shape (n_features, d)
-        Directions in which the training features do not vary and nothing is penalised.
-    empty_level : array of shape (d,)
-        Where the training records lie along them.
-    table, test_table : frame or array
-        The records before any transformer.
-    transformers : Pipeline or None
-        Fitted and frozen.
     theta : array of shape (K·p,)
         θ̂, in the scaled coordinates of the design.
     linear : array of shape (K·p,)
@@ -92,6 +80,56 @@ class BaselineModel:
     is_classifier : bool
     notes : tuple of Note
         Warnings given on the way.
+    """
+
+    problem: LinearObjective
+    evaluation: Evaluation
+    label: Label
+    class_weight: ClassWeight
+    theta: FloatArray
+    linear: FloatArray
+    curvature: Curvature
+    outcomes: Outcomes
+    coefficients: FloatArray
+    intercept: FloatArray
+    is_classifier: bool
+    notes: tuple[Note, ...]
+    is_streamed: ClassVar[bool] = False
+
+    def numbers(self) -> BaselineNumbers:
+        """Return what a document says of the model before anything is randomised."""
+        return BaselineNumbers(
+            loss=self.outcomes.loss,
+            accuracy=self.outcomes.accuracy,
+            auc=self.outcomes.auc,
+            n_train=self.problem.n_rows,
+            n_test=self.evaluation.n_rows,
+            n_parameters=self.problem.n_parameters,
+        )
+
+    def group_noises(self, groups: Sequence[Any], *, with_grams: bool = True) -> list[LabelNoise]:
+        """Return every group's records, summed by label."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class BaselineModel(TrainedModel):
+    """A trained model whose records are in memory.
+
+    Attributes
+    ----------
+    sample_weights : array of shape (n,)
+        Weights of mean 1, before any class weight.
+    count_weights : array of shape (n,)
+        What a record counts when classes are balanced.
+    empty : array of shape (n_features, d)
+        Directions in which the training features do not vary and nothing is penalised.
+    empty_level : array of shape (d,)
+        Where the training records lie along them.
+    table, test_table : frame or array
+        The records before any transformer.
+    transformers : Pipeline or None
+        Fitted and frozen.
     hessian_seconds : float
         What one Hessian costs here, for planning; of a wide model one product with it.
     penalty_per_record : float
@@ -102,34 +140,18 @@ class BaselineModel:
     """
 
     problem: Problem
-    evaluation: Evaluation
-    label: Label
     sample_weights: FloatArray
-    class_weight: ClassWeight
     count_weights: FloatArray
     empty: FloatArray
     empty_level: FloatArray
     table: object
     test_table: object
     transformers: Pipeline | None
-    theta: FloatArray
-    linear: FloatArray
-    curvature: Curvature
-    outcomes: Outcomes
-    coefficients: FloatArray
-    intercept: FloatArray
-    is_classifier: bool
-    notes: tuple[Note, ...]
     hessian_seconds: float
     penalty_per_record: float
     weight_unit: float
-    is_streamed: ClassVar[bool] = False
 
-    def numbers(self) -> BaselineNumbers:
-        """Return what a document says of the model before anything is randomised."""
-        return baseline_numbers(self)
-
-    def group_noises(self, groups: Sequence[Group], *, with_grams: bool = True) -> list[LabelNoise]:
+    def group_noises(self, groups: Sequence[Any], *, with_grams: bool = True) -> list[LabelNoise]:
         """Return every group's records, summed by label."""
         codes, values = self.label.domain()
         statistics = self.problem.loss.statistic(values)

@@ -24,10 +24,9 @@ from scipy.interpolate import KroghInterpolator
 
 from epsilens._types import FloatArray
 from epsilens.errors import EstimateNotTrustworthyError
+from epsilens.influence.evaluation import Evaluation, NoiseForms
 from epsilens.influence.label_noise import LabelNoise
 from epsilens.influence.realisation import root_of
-from epsilens.influence.record_noise import NoiseForms
-from epsilens.influence.trained import HeldOut
 from epsilens.models import Curvature, factorise, minimise
 from epsilens.models.solver import LONGEST_REACH, LinearObjective
 
@@ -204,7 +203,7 @@ class Ground:
     """
 
     problem: LinearObjective
-    evaluation: HeldOut
+    evaluation: Evaluation
     theta: FloatArray
     curvature: Curvature
     linear: FloatArray

@@ -1,22 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the test set says of a parameter vector, and of many that lie close together."""
+"""What the test set says of a parameter vector, and of many that lie close together.
+
+Every number is a sum over the test records, or their largest, so that the pieces of a test set that is too
+large for memory add up to it. One in memory is a single piece.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._types import BoolArray, FloatArray, SingleArray
-from epsilens.influence.record_noise import CellNoise, NoiseForms, cell_noise
 from epsilens.models import Design, Loss
+from epsilens.models.passes import Part
 
 _N_BINS = 2048
 _REACH = 5.0
 _FEWEST_FOR_BINS = 1000
+# Bytes of scores that may be kept at a time; more columns take more passes.
+_SCORE_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -113,22 +121,67 @@ def _areas_under_curve(
 
 
 @dataclass(frozen=True, repr=False)
-class Tally:
-    """What some test records add to the outcomes of many parameter vectors.
+class NoiseForms:
+    """The covariance xᵀΣx of a record's predictor in many cells, mixed from a few quadratic forms.
 
     Attributes
     ----------
-    loss, loss_gap, correct, correct_gap : arrays of shape (B,)
-        Sums with the records' weights, and with a group's contrast.
-    scores : array of shape (m, K, B)
-        Their predictors, which the AUC needs of all records together; B is 0 where it has no meaning.
+    forms : list of arrays
+        M of shape (K·p, K·p), or roots R of shape (K·p, r) with M = RRᵀ, or the values themselves of
+        all records, (m, K, K).
+    weights : array of shape (n_cells, n_forms)
+    kind : {"matrix", "root", "values"}
     """
 
-    loss: FloatArray
-    loss_gap: FloatArray
-    correct: FloatArray
-    correct_gap: FloatArray
-    scores: NDArray[np.floating]
+    forms: list[FloatArray]
+    weights: FloatArray
+    kind: Literal["matrix", "root", "values"] = "matrix"
+
+    def spreads(self, design: Design) -> Iterator[FloatArray]:
+        """Yield xᵀΣx of every record, (m, K, K), cell after cell."""
+        readings: dict[str, Callable[[FloatArray], FloatArray]] = {
+            "matrix": design.quadratic,
+            "root": design.spread,
+            "values": np.asarray,
+        }
+        read = readings[self.kind]
+        if np.array_equal(self.weights, np.eye(len(self.forms))):
+            yield from (read(form) for form in self.forms)
+            return
+        shared = [read(form) for form in self.forms]
+        for weights in self.weights:
+            spread = weights[0] * shared[0]
+            for weight, form in zip(weights[1:], shared[1:], strict=True):
+                spread += weight * form
+            yield spread
+
+
+@dataclass(frozen=True)
+class CellNoise:
+    """What the noise of a run does to the test records, cell by cell.
+
+    Attributes
+    ----------
+    largest : array of shape (n_cells,)
+        The largest entry of xᵀΣx.
+    variance : array of shape (n_cells,)
+        Mean of the variance of a logit; 0 for a squared loss.
+    undetermined_loss : array of shape (n_cells,)
+        See `undetermined_loss`; 0 for a squared loss.
+    bent : array of shape (n_cells,)
+        Mean of tr(ψ″ xᵀΣx), twice what the noise adds to the mean loss.
+    """
+
+    largest: FloatArray
+    variance: FloatArray
+    undetermined_loss: FloatArray
+    bent: FloatArray
+
+    @property
+    def logit_noise(self) -> FloatArray:
+        """Root mean square over test records of √(xᵀΣx), (n_cells,); 0 for a squared loss."""
+        noise: FloatArray = np.sqrt(self.variance)
+        return noise
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -151,11 +204,12 @@ class Evaluation:
     weights: FloatArray
     loss: Loss
     is_classifier: bool
+    is_streamed: ClassVar[bool] = False
 
     @property
     def n_rows(self) -> int:
         """Number of test records."""
-        return self.design.n_rows
+        return len(self.y)
 
     @cached_property
     def _single(self) -> Design:
@@ -179,7 +233,7 @@ class Evaluation:
         total: FloatArray = values.sum(axis=0, dtype=np.float64)
         return float(self.weights[0]) * total
 
-    def contrast(self, members: BoolArray | None) -> FloatArray | None:
+    def contrast(self, members: Any) -> Any:
         """Return weights whose sum with a metric is the group's gap; None if one side is empty."""
         if members is None:
             return None
@@ -190,63 +244,76 @@ class Evaluation:
         contrast: FloatArray = inside / inside.sum() - outside / outside.sum()
         return contrast
 
-    def outcomes(self, theta: FloatArray, contrast: FloatArray | None = None) -> Outcomes:
+    def outcomes(self, theta: FloatArray, contrast: Any = None) -> Outcomes:
         """Return loss, accuracy and AUC at θ, and the gaps of a group given by its contrast."""
-        tally = self._tally_of(self.design.predict(theta), contrast)
-        areas = areas_of(tally.scores, self.y, self.weights) if self.is_classifier else None
-        return outcomes_from(
-            tally, areas, [contrast is not None], is_classifier=self.is_classifier
-        )[0]
+        return self.outcomes_at(theta[:, None], [contrast])[0]
 
     def outcomes_at(
-        self, thetas: FloatArray, contrasts: Sequence[FloatArray | None]
+        self, thetas: FloatArray, contrasts: Sequence[Any], *, with_area: bool = True
     ) -> list[Outcomes]:
-        """Return the outcomes of many parameter vectors (K·p, B), each with a contrast of its own."""
-        return [
-            self.outcomes(theta, contrast)
-            for theta, contrast in zip(thetas.T, contrasts, strict=True)
-        ]
+        """Return the outcomes of many parameter vectors (K·p, B), each with a contrast of its own.
 
-    def gaps(
-        self, theta: FloatArray, contrasts: Sequence[FloatArray | None], known: Outcomes
-    ) -> list[Outcomes]:
-        """Return known outcomes at θ with the gaps of several groups."""
-        s = self.design.predict(theta)
-        result = []
-        for contrast in contrasts:
-            tally = self._tally_of(s, contrast)
-            gap = contrast is not None
-            (found,) = outcomes_from(tally, None, [gap], is_classifier=self.is_classifier)
-            result.append(replace(known, loss_gap=found.loss_gap, accuracy_gap=found.accuracy_gap))
+        As many are looked at in a pass as their scores fit.
+        """
+        result: list[Outcomes] = []
+        has_area, most = with_area and self.is_classifier, thetas.shape[1]
+        if has_area:
+            most = max(1, _SCORE_BYTES // (8 * self.n_rows * self.loss.n_outputs))
+        for first in range(0, thetas.shape[1], most):
+            chosen = list(contrasts[first : first + most])
+            part = self.tally(thetas[:, first : first + most], chosen, with_scores=has_area)
+            result += self.outcomes_of(part, chosen)
         return result
 
-    def tally(self, thetas: FloatArray, contrasts: Sequence[FloatArray | None]) -> Tally:
-        """Return what these records add to the outcomes at every column of θ, (K·p, B)."""
-        parts = [
-            self._tally_of(self.design.predict(theta), contrast)
-            for theta, contrast in zip(thetas.T, contrasts, strict=True)
-        ]
-        return Tally(
-            *(
-                np.concatenate([getattr(part, name) for part in parts], axis=-1)
-                for name in ("loss", "loss_gap", "correct", "correct_gap", "scores")
+    def outcomes_of(self, part: Part, contrasts: Sequence[Any]) -> list[Outcomes]:
+        """Return the outcomes that sums over all test records stand for, the AUC where scores were kept."""
+        result = []
+        scores = np.concatenate(part["scores"]) if part["scores"] else None
+        for b, (loss, loss_gap, correct, correct_gap) in enumerate(part["sums"].T.tolist()):
+            has_gap, areas = contrasts[b] is not None, None
+            if scores is not None:
+                areas = areas_of(scores[:, :, b : b + 1], self.y, self.weights)
+            result.append(
+                Outcomes(
+                    loss=loss,
+                    accuracy=correct if self.is_classifier else None,
+                    auc=None if areas is None else float(areas[0]),
+                    loss_gap=loss_gap if has_gap else None,
+                    accuracy_gap=correct_gap if has_gap and self.is_classifier else None,
+                )
             )
-        )
+        return result
 
-    def _tally_of(self, s: FloatArray, contrast: FloatArray | None) -> Tally:
-        losses = self.loss.value(s, self.y)
-        aside = np.zeros(len(losses)) if contrast is None else contrast
-        right = np.zeros(len(losses), dtype=bool)
-        scores = np.zeros((len(losses), s.shape[1], 0))
-        if self.is_classifier:
-            right, scores = self._correct(s, slice(None)), s[:, :, None]
-        return Tally(
-            loss=np.array([self.weights @ losses]),
-            loss_gap=np.array([aside @ losses]),
-            correct=np.array([self.weights @ right]),
-            correct_gap=np.array([aside @ right]),
-            scores=scores,
-        )
+    def gaps(self, theta: FloatArray, contrasts: Sequence[Any], known: Outcomes) -> list[Outcomes]:
+        """Return known outcomes at θ with the gaps of several groups."""
+        if all(contrast is None for contrast in contrasts):
+            return [replace(known, loss_gap=None, accuracy_gap=None)] * len(contrasts)
+        thetas = np.repeat(theta[:, None], len(contrasts), axis=1)
+        return [
+            replace(known, loss_gap=found.loss_gap, accuracy_gap=found.accuracy_gap)
+            for found in self.outcomes_at(thetas, contrasts, with_area=False)
+        ]
+
+    def tally(self, thetas: FloatArray, contrasts: Sequence[Any], *, with_scores: bool) -> Part:
+        """Return what these records add to the outcomes at every column of θ, (K·p, B).
+
+        Sums of loss and right predictions, each with the records' weights and with a group's contrast,
+        (4, B); and a list of the predictors (m, K, B), which the AUC needs of all records together.
+        """
+        sums = np.zeros((4, thetas.shape[1]))
+        scores = []
+        for b, (theta, contrast) in enumerate(zip(thetas.T, contrasts, strict=True)):
+            s = self.design.predict(theta)
+            losses = self.loss.value(s, self.y)
+            right = np.zeros(len(losses), dtype=bool)
+            if self.is_classifier:
+                right = self._correct(s, slice(None))
+            sums[0, b], sums[2, b] = self.weights @ losses, self.weights @ right
+            if contrast is not None:
+                sums[1, b], sums[3, b] = contrast @ losses, contrast @ right
+            scores.append(s[:, :, None])
+        # A list, whose addition puts one behind the other: arrays would be copied at every piece.
+        return {"sums": sums, "scores": [np.concatenate(scores, axis=-1)] if with_scores else []}
 
     def losses(self, theta: FloatArray) -> FloatArray:
         """Return the mean test loss for every column of θ."""
@@ -283,28 +350,48 @@ class Evaluation:
         return result
 
     def noise_at(self, thetas: FloatArray, noises: Sequence[NoiseForms]) -> list[CellNoise]:
-        """Return what the noise of a run does to the test records; see `cell_noise`.
+        """Return what randomised labels do to the test records in a run.
 
-        Several mixtures are judged one after the other, at the columns of θ that are theirs, or
-        all at one.
+        The optimum of a squared loss moves with its labels in proportion, and the loss is a parabola:
+        nothing is expanded there that large noise could make false.
+
+        Parameters
+        ----------
+        thetas : array of shape (K·p, n_cells), or (K·p, 1) if all cells are judged at one place
+        noises : sequence of NoiseForms
+            Each for the next of the cells.
         """
         result, at = [], 0
         for forms in noises:
-            n_cells = len(forms.weights)
-            own = thetas if thetas.shape[1] == 1 else thetas[:, at : at + n_cells]
-            result.append(cell_noise(self, own, forms))
-            at += n_cells
+            own = thetas if thetas.shape[1] == 1 else thetas[:, at : at + len(forms.weights)]
+            at += len(forms.weights)
+            found = CellNoise(*np.zeros((4, len(forms.weights))))
+            s = self.design.predict(own[:, 0])
+            curvature = self.loss.curvature(s)
+            for cell, spread in enumerate(forms.spreads(self.design)):
+                if 0 < cell < own.shape[1]:
+                    s = self.design.predict(own[:, cell])
+                    curvature = self.loss.curvature(s)
+                found.largest[cell] = spread.max(initial=0.0)
+                if not self.loss.is_quadratic:
+                    found.variance[cell] = self.weights @ contrast_variance(spread)
+                    found.undetermined_loss[cell] = undetermined_loss(self, s, spread)
+                found.bent[cell] = np.einsum("i,ikl,ikl->", self.weights, curvature, spread)
+            result.append(found)
         return result
-
-    def hessians(self, thetas: FloatArray) -> list[FloatArray]:
-        """Return H_te at every column of parameters (K·p, B)."""
-        return [self.hessian(theta) for theta in thetas.T]
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return H_te = ∇²L_te(θ), shape (K·p, K·p)."""
-        curvature = self.loss.curvature(self.design.predict(theta))
-        curvature *= self.weights[:, None, None]
-        return self.design.gram(curvature)
+        return self.hessians(theta[:, None])[0]
+
+    def hessians(self, thetas: FloatArray) -> list[FloatArray]:
+        """Return H_te at every column of parameters (K·p, B)."""
+        result = []
+        for theta in thetas.T:
+            curvature = self.loss.curvature(self.design.predict(theta))
+            curvature *= self.weights[:, None, None]
+            result.append(self.design.gram(curvature))
+        return result
 
     def drawn(
         self,
@@ -312,7 +399,7 @@ class Evaluation:
         deviations: SingleArray,
         *,
         n_auc_draws: int,
-        contrast: FloatArray | None = None,
+        contrast: Any = None,
     ) -> DrawnOutcomes:
         """Return the outcomes at θ + every column of `deviations`.
 
@@ -329,9 +416,30 @@ class Evaluation:
             Contrast of a group, for its gaps.
         """
         n_auc = min(n_auc_draws, deviations.shape[1]) if self.is_classifier else 0
-        tally = self.drawn_tally(theta, deviations, scored=slice(0, n_auc), contrast=contrast)
-        areas = areas_of(tally.scores, self.y, self.weights) if self.is_classifier else None
-        return drawn_from(tally, areas, has_gap=contrast is not None, scored=self.is_classifier)
+        most = max(1, n_auc)
+        if self.is_streamed:
+            most = max(1, _SCORE_BYTES // (4 * self.n_rows * self.loss.n_outputs))
+        whole = self.drawn_tally(
+            theta, deviations, scored=slice(0, min(most, n_auc)), contrast=contrast
+        )
+        areas = []
+        for first in range(0, n_auc, most):
+            part = whole
+            if first:
+                # All sums are known: only the scores of the other draws are wanted.
+                others = deviations[:, first : min(first + most, n_auc)]
+                part = self.drawn_tally(theta, others, scored=slice(None), contrast=None)
+            areas.append(areas_of(np.concatenate(part["scores"]), self.y, self.weights))
+        known = [area for area in areas if area is not None]
+        loss, loss_gap, correct, correct_gap = whole["sums"]
+        has_gap = contrast is not None
+        return DrawnOutcomes(
+            loss=loss,
+            accuracy=correct if self.is_classifier else None,
+            auc=np.concatenate(known) if known else None,
+            loss_gap=loss_gap if has_gap else None,
+            accuracy_gap=correct_gap if has_gap and self.is_classifier else None,
+        )
 
     def drawn_tally(
         self,
@@ -339,8 +447,8 @@ class Evaluation:
         deviations: SingleArray,
         *,
         scored: slice,
-        contrast: FloatArray | None,
-    ) -> Tally:
+        contrast: Any,
+    ) -> Part:
         """Return what these records add to the drawn outcomes, with the scores of some draws."""
         n_draws, n_outputs = deviations.shape[1], self.loss.n_outputs
         s = self.design.predict(theta)
@@ -373,7 +481,7 @@ class Evaluation:
         loss += float(self.weights @ zero)
         if contrast is not None:
             loss_gap += float(contrast @ zero)
-        return Tally(loss, loss_gap, correct, correct_gap, scores)
+        return {"sums": np.array([loss, loss_gap, correct, correct_gap]), "scores": [scores]}
 
 
 def areas_of(s: NDArray[np.floating], y: FloatArray, weights: FloatArray) -> FloatArray | None:
@@ -390,30 +498,196 @@ def areas_of(s: NDArray[np.floating], y: FloatArray, weights: FloatArray) -> Flo
     return mean
 
 
-def outcomes_from(
-    tally: Tally, areas: FloatArray | None, has_gap: Sequence[bool], *, is_classifier: bool
-) -> list[Outcomes]:
-    """Return the outcomes that sums over all test records stand for."""
-    return [
-        Outcomes(
-            loss=float(tally.loss[b]),
-            accuracy=float(tally.correct[b]) if is_classifier else None,
-            auc=None if areas is None else float(areas[b]),
-            loss_gap=float(tally.loss_gap[b]) if gap else None,
-            accuracy_gap=float(tally.correct_gap[b]) if gap and is_classifier else None,
-        )
-        for b, gap in enumerate(has_gap)
-    ]
+# --- What the noise of one run does to the test records: how far it moves them, and what that costs ---
 
 
-def drawn_from(
-    tally: Tally, areas: FloatArray | None, *, has_gap: bool, scored: bool
-) -> DrawnOutcomes:
-    """Return the drawn outcomes that sums over all test records stand for."""
-    return DrawnOutcomes(
-        loss=tally.loss,
-        accuracy=tally.correct if scored else None,
-        auc=areas,
-        loss_gap=tally.loss_gap if has_gap else None,
-        accuracy_gap=tally.correct_gap if has_gap and scored else None,
+def predictor_unit(evaluation: Evaluation, predictor: FloatArray) -> float:
+    """Return what a move of the predictor is large or small against.
+
+    Logits have a unit of their own. A squared loss has that of its label, and what was measured in
+    years must deserve as much belief as in days: there it is the root mean square residual.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    predictor : array of shape (m, K)
+
+    Returns
+    -------
+    float, greater than 0
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsilens.influence import Evaluation
+    >>> from epsilens.models import SquaredLoss
+    >>> tested = Evaluation(
+    ...     Design.plain(np.eye(2)), np.zeros(2), np.full(2, 0.5), SquaredLoss(), is_classifier=False)
+    >>> predictor_unit(tested, np.full((2, 1), 3.0))
+    3.0
+    """
+    if not evaluation.loss.is_quadratic:
+        return 1.0
+    residual = evaluation.weights @ evaluation.loss.value(predictor, evaluation.y)
+    return max(float(np.sqrt(residual)), np.finfo(np.float64).tiny)
+
+
+def undetermined_loss(
+    evaluation: Evaluation, predictor: FloatArray, spread: FloatArray, *, unit: float = 1.0
+) -> float:
+    """Return the test loss that hangs on records whose predictor one run leaves undetermined.
+
+    A rare category without a penalty has a coefficient that a single flip decides. Few test records
+    feel it, so the root mean square stays small, but each may lose much: the sum, over the records
+    whose √(xᵀΣx) exceeds a unit, of what a move by that much can add to their loss. A record far on the
+    right side loses nothing by it.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    predictor : array of shape (m, K)
+    spread : array of shape (m, K, K)
+        xᵀΣx.
+    unit : float
+        See `predictor_unit`.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsilens.influence import Evaluation
+    >>> from epsilens.models import SquaredLoss
+    >>> tested = Evaluation(
+    ...     Design.plain(np.eye(2)), np.zeros(2), np.full(2, 0.5), SquaredLoss(), is_classifier=False)
+    >>> undetermined_loss(tested, np.zeros((2, 1)), np.array([[[4.0]], [[0.5]]]))
+    2.0
+    """
+    noise = np.sqrt(contrast_variance(spread))
+    rows = np.flatnonzero(noise > unit)
+    if len(rows) == 0:
+        return 0.0
+    s, y = predictor[rows], evaluation.y[rows]
+    value = evaluation.loss.value
+    worst = np.zeros(len(rows))
+    for k in range(evaluation.loss.n_outputs):
+        step = np.zeros_like(s)
+        step[:, k] = noise[rows]
+        worst = np.maximum(worst, value(s + step, y) - value(s, y))
+        worst = np.maximum(worst, value(s - step, y) - value(s, y))
+    return float(evaluation.weights[rows] @ worst)
+
+
+def contrast_variance(spread: FloatArray) -> FloatArray:
+    """Return the largest variance of a logit: of s, or of s_k − s_l for several outputs.
+
+    Parameters
+    ----------
+    spread : array of shape (n, K, K)
+        Covariance of the predictor of every record.
+
+    Returns
+    -------
+    array of shape (n,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> contrast_variance(np.array([[[2.0]]])), contrast_variance(np.eye(2)[None])
+    (array([2.]), array([2.]))
+    """
+    own = np.einsum("nkk->nk", spread)
+    if spread.shape[1] == 1:
+        only: FloatArray = np.maximum(own[:, 0], 0.0)
+        return only
+    between = own[:, :, None] + own[:, None, :] - 2.0 * spread
+    largest: FloatArray = np.maximum(between.max(axis=(1, 2)), 0.0)
+    return largest
+
+
+def predictor_noise(
+    evaluation: Evaluation, predictor: FloatArray, spread: FloatArray
+) -> tuple[float, float]:
+    """Return the noise of one run in the test records: the root mean square in units, and `undetermined_loss`.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    predictor : array of shape (m, K)
+    spread : array of shape (m, K, K)
+        xᵀΣx.
+
+    Returns
+    -------
+    tuple of float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsilens.influence import Evaluation
+    >>> from epsilens.models import SquaredLoss
+    >>> tested = Evaluation(
+    ...     Design.plain(np.eye(2)), np.zeros(2), np.full(2, 0.5), SquaredLoss(), is_classifier=False)
+    >>> predictor_noise(tested, np.full((2, 1), 3.0), np.full((2, 1, 1), 2.25))
+    (0.5, 0.0)
+    """
+    unit = predictor_unit(evaluation, predictor)
+    mean = float(np.sqrt(evaluation.weights @ contrast_variance(spread)))
+    return mean / unit, undetermined_loss(evaluation, predictor, spread, unit=unit)
+
+
+# --- When an estimate that was not checked against solved runs deserves belief ---
+
+LARGEST_LOGIT_NOISE = 0.5
+LARGEST_CONDITION = 1e10
+LARGEST_OMISSION = 0.6
+"""What may be left out, of half the width of the interval."""
+
+
+def is_trustworthy(
+    *,
+    converged: bool,
+    logit_noise: float,
+    condition: float,
+    undetermined_loss: float = 0.0,
+    omitted: float = 0.0,
+    half_width: float = math.inf,
+) -> bool:
+    """Return whether an estimated change of loss deserves belief.
+
+    Parameters
+    ----------
+    converged : bool
+        Whether the solver reached its tolerance.
+    logit_noise : float
+        Root mean square noise of one run in a test record's logit; for a squared loss what is said above.
+    condition : float
+        Condition number of the Hessian, features scaled.
+    undetermined_loss : float
+        Test loss that hangs on records whose predictor one run leaves undetermined.
+    omitted : float
+        Size of the next term, which the method left out.
+    half_width : float
+        Half the width of the prediction interval.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> is_trustworthy(converged=True, logit_noise=0.1, condition=100.0)
+    True
+    >>> is_trustworthy(converged=True, logit_noise=0.9, condition=100.0)
+    False
+    """
+    tolerable = LARGEST_OMISSION * half_width
+    return (
+        converged
+        and logit_noise <= LARGEST_LOGIT_NOISE
+        and condition <= LARGEST_CONDITION
+        and abs(omitted) <= tolerable
+        and undetermined_loss <= tolerable
     )

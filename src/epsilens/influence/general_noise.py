@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._types import BoolArray, FloatArray, SingleArray
-from epsilens.influence.evaluation import Evaluation
+from epsilens.influence.evaluation import Evaluation, predictor_noise
 from epsilens.influence.perturbed import Chunk, PerturbedObjective
 from epsilens.influence.realisation import NoiseTerms
-from epsilens.influence.record_noise import predictor_noise
 from epsilens.models import Curvature
 
 _DRAW_NUMBERS = 1 << 21

@@ -18,9 +18,8 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from epsilens._types import BoolArray, FloatArray, SingleArray
+from epsilens.influence.evaluation import Evaluation, NoiseForms
 from epsilens.influence.label_noise import Changes, LabelNoise, draw_changes
-from epsilens.influence.record_noise import NoiseForms
-from epsilens.influence.trained import HeldOut
 from epsilens.models import Curvature, Problem
 from epsilens.models.solver import LinearObjective
 
@@ -59,7 +58,7 @@ class NoiseTerms:
 
 def noise_terms_at(
     problem: LinearObjective,
-    evaluation: HeldOut,
+    evaluation: Evaluation,
     thetas: FloatArray,
     curvatures: Sequence[Curvature],
     covariances: Sequence[FloatArray],
@@ -100,7 +99,7 @@ def noise_terms_at(
         curvature.sandwich(covariance)
         for curvature, covariance in zip(curvatures, covariances, strict=True)
     ]
-    (noise,) = evaluation.noise_at(thetas, [NoiseForms.one_each(sigmas)])
+    (noise,) = evaluation.noise_at(thetas, [NoiseForms(sigmas, np.eye(len(sigmas)))])
     biases = np.zeros_like(thetas)
     mean_changes = 0.5 * noise.bent
     if not problem.is_quadratic:

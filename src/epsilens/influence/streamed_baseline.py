@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from epsilens._types import FloatArray, Progress
-from epsilens.document import Baseline as BaselineNumbers
 from epsilens.errors import EstimateNotTrustworthyError, InputError, setting
 from epsilens.influence.baseline import (
     MANY_PARAMETERS,
+    TrainedModel,
     distance_note,
     fewer_dimensions,
     leverage_note,
@@ -27,7 +27,7 @@ from epsilens.influence.baseline import (
     separable,
     unconverged,
 )
-from epsilens.influence.evaluation import Evaluation, Outcomes
+from epsilens.influence.evaluation import LARGEST_CONDITION, Evaluation
 from epsilens.influence.first_order import PointTable, label_point_table
 from epsilens.influence.label_noise import LabelNoise
 from epsilens.influence.streamed_evaluation import NarrowWork, StreamedEvaluation, TestRows
@@ -38,13 +38,10 @@ from epsilens.influence.streamed_first_pass import (
     read_sample,
 )
 from epsilens.influence.streamed_noise import StreamedGroup, StreamedLabelNoise, sum_groups
-from epsilens.influence.trained import LARGEST_CONDITION, baseline_numbers
 from epsilens.influence.wide import Space, is_wide, refuse_matrix
 from epsilens.models import Curvature, Problem, factorise, minimise
-from epsilens.models.label import Label
 from epsilens.models.passes import Part, current_passes, reduce_pass, workers
 from epsilens.models.scikit_learn import (
-    ClassWeight,
     final_step,
     is_fitted,
     is_search,
@@ -62,29 +59,24 @@ _SAME_PLACE = 1e-12
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
-class StreamedBaseline:
+class StreamedBaseline(TrainedModel):
     """A trained model whose records are read again at every question.
 
-    Attributes are those of `BaselineModel`, but for the records; `labels` says how often each label occurs,
-    `pass_seconds` what the last pass of the fit took, if it was really read, and `multiplication_seconds`
-    what a multiplication costs once the records are in memory.
+    Attributes
+    ----------
+    labels : LabelsSeen
+        How often each label occurs.
+    pass_seconds : float or None
+        What the last pass of the fit took, if it was really read.
+    multiplication_seconds : float
+        What a multiplication costs once the records are in memory.
     """
 
     problem: StreamedProblem
     evaluation: StreamedEvaluation
-    label: Label
     labels: LabelsSeen
-    theta: FloatArray
-    linear: FloatArray
-    curvature: Curvature
-    outcomes: Outcomes
-    coefficients: FloatArray
-    intercept: FloatArray
-    is_classifier: bool
-    notes: tuple[Note, ...]
     pass_seconds: float | None
     multiplication_seconds: float
-    class_weight: ClassWeight = None
     is_streamed: ClassVar[bool] = True
     _noises: dict[tuple[str, bytes], StreamedLabelNoise] = field(default_factory=dict)
 
@@ -96,10 +88,6 @@ class StreamedBaseline:
         seconds, n_rows = self.problem.time_of_a_piece(self.theta)
         whole = self.problem.rows.reading.source.n_rows
         return seconds * whole / (n_rows * current_passes().n_workers)
-
-    def numbers(self) -> BaselineNumbers:
-        """Return what a document says of the model before anything is randomised."""
-        return baseline_numbers(self)
 
     def group_noises(
         self, groups: Sequence[StreamedGroup], *, with_grams: bool = True
@@ -206,11 +194,9 @@ def fit_streamed(
         test,
         TestRows(
             reading=test,
-            like=design,
+            frame=Evaluation(design, np.zeros(0), np.zeros(0), loss, specification.is_classifier),
             nearest=None if space.kept is None else space.nearest,
             intercept=specification.intercept,
-            loss=loss,
-            is_classifier=specification.is_classifier,
             total_weight=1.0,
         ),
         progress,
@@ -231,6 +217,7 @@ def fit_streamed(
         problem=problem,
         evaluation=evaluation,
         label=label,
+        class_weight=None,
         labels=seen,
         theta=theta,
         linear=pull,
@@ -298,7 +285,13 @@ def _test_set(reading: RowReading, rows: TestRows, progress: Progress | None) ->
     if not total > 0:
         raise InputError(f"{setting('sample_weight_test')} must not be 0 everywhere.")
     return StreamedEvaluation(
-        replace(rows, total_weight=total), len(y), y, weights / total, progress
+        design=rows.frame.design,
+        y=y,
+        weights=weights / total,
+        loss=rows.frame.loss,
+        is_classifier=rows.frame.is_classifier,
+        rows=replace(rows, total_weight=total),
+        progress=progress,
     )
 
 

@@ -10,36 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsilens._types import FloatArray, Progress, SingleArray
 from epsilens.data.expressions import Expression
 from epsilens.data.parquet_pieces import Piece
-from epsilens.influence.evaluation import (
-    DrawnOutcomes,
-    Evaluation,
-    Outcomes,
-    Tally,
-    areas_of,
-    drawn_from,
-    outcomes_from,
-)
-from epsilens.influence.record_noise import CellNoise, NoiseForms
-from epsilens.models import Design, Loss
-from epsilens.models.passes import (
-    Part,
-    added,
-    current_passes,
-    reduce_pass,
-)
+from epsilens.influence.evaluation import CellNoise, Evaluation, NoiseForms, Outcomes
+from epsilens.models import Design
+from epsilens.models.passes import Part, added, current_passes, reduce_pass
 from epsilens.models.streamed_records import RowReading, StreamedRows
-
-Nearest = Callable[[object], object]
-
-# Bytes of scores that may be kept at a time; more columns take more passes.
-_SCORE_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -65,13 +46,11 @@ class TestRows:
     Attributes
     ----------
     reading : RowReading
-    like : Design
-        Without rows: columns, offsets and scales of the training design.
+    frame : Evaluation
+        Without rows: columns, offsets and scales of the training design, loss and kind of model.
     nearest : callable or None
         What is done to features that may lie outside what the training records span.
     intercept : float or None
-    loss : Loss
-    is_classifier : bool
     total_weight : float
         Total weight of all test records.
     """
@@ -79,22 +58,20 @@ class TestRows:
     __test__ = False  # no test of pytest's
 
     reading: RowReading
-    like: Design
+    frame: Evaluation
     nearest: Callable[[object], object] | None
     intercept: float | None
-    loss: Loss
-    is_classifier: bool
     total_weight: float
 
     def evaluation(self, records: StreamedRows) -> Evaluation:
         """Return some records as a test set in memory, whose weights are shares of the whole."""
         features = records.features if self.nearest is None else self.nearest(records.features)
-        return Evaluation(
-            design=Design.from_features(features, intercept=self.intercept, like=self.like),
+        like = self.frame.design
+        return replace(
+            self.frame,
+            design=Design.from_features(features, intercept=self.intercept, like=like),
             y=records.y,
             weights=records.weights / self.total_weight,
-            loss=self.loss,
-            is_classifier=self.is_classifier,
         )
 
 
@@ -132,24 +109,23 @@ class NarrowWork:
 
 
 @dataclass(frozen=True, repr=False)
-class StreamedEvaluation:
-    """The methods of `Evaluation`, each one or a few passes.
+class StreamedEvaluation(Evaluation):
+    """A test set whose sums are each one or a few passes.
 
     Attributes
     ----------
-    rows : TestRows
-    n_rows : int
+    design : Design
+        Without rows.
     y, weights : arrays of shape (m,)
-        Labels, and weights that sum to 1: what the AUC needs beside the scores.
+        Of all records: what the AUC needs beside the scores.
+    rows : TestRows
     progress : callable, optional
     """
 
     rows: TestRows
-    n_rows: int
-    y: FloatArray
-    weights: FloatArray
     progress: Progress | None = None
-    _known: dict[object, object] = field(default_factory=dict)
+    is_streamed: ClassVar[bool] = True
+    _known: dict[object, Any] = field(default_factory=dict)
 
     def sum(
         self,
@@ -176,14 +152,12 @@ class StreamedEvaluation:
 
     def look(self, theta: FloatArray) -> Outcomes:
         """Return the outcomes at θ, and keep gradient and Hessian there: all in one pass."""
-        part = self.sum(_look, theta, join=added)
-        self._known[("gradient", theta.tobytes())] = part["gradient"]
-        self._known[("hessian", theta.tobytes())] = part["hessian"]
-        tally = _as_tally(part)
-        areas = self._areas(tally.scores) if self.rows.is_classifier else None
-        return outcomes_from(tally, areas, [False], is_classifier=self.rows.is_classifier)[0]
+        part = self.sum(_look, theta)
+        for name in ("gradient", "hessian"):
+            self._known[(name, theta.tobytes())] = part[name]
+        return self.outcomes_of(part, [None])[0]
 
-    def contrast(self, members: int | None) -> Contrast | None:
+    def contrast(self, members: Any) -> Any:
         """Return the contrast of the group at a place; None if one side is empty."""
         if members is None:
             return None
@@ -192,49 +166,28 @@ class StreamedEvaluation:
             self._known["sides"] = reduce_pass(
                 current_passes(), work, self.rows.reading.pieces, what="groups of the test set"
             )["sides"]
-        inside, outside = self._known["sides"][:, members] / self.rows.total_weight  # type: ignore[index]
+        inside, outside = self._known["sides"][:, members] / self.rows.total_weight
         if not (inside > 0.0 and outside > 0.0):
             return None
         return Contrast(members, float(inside), float(outside))
 
-    def gaps(
-        self, theta: FloatArray, contrasts: Sequence[Contrast | None], known: Outcomes
-    ) -> list[Outcomes]:
-        """Return known outcomes at θ with the gaps of several groups."""
-        if all(contrast is None for contrast in contrasts):
-            return [replace(known, loss_gap=None, accuracy_gap=None)] * len(contrasts)
-        thetas = np.repeat(theta[:, None], len(contrasts), axis=1)
-        tally = _as_tally(self.sum(_tally, thetas, list(contrasts), False, join=added))
-        has_gap = [contrast is not None for contrast in contrasts]
-        found = outcomes_from(tally, None, has_gap, is_classifier=self.rows.is_classifier)
-        return [
-            replace(known, loss_gap=one.loss_gap, accuracy_gap=one.accuracy_gap) for one in found
-        ]
+    def tally(self, thetas: FloatArray, contrasts: Sequence[Any], *, with_scores: bool) -> Part:
+        """Return the sums at every column of θ, and the scores where they are wanted."""
+        return self.sum(_tally, thetas, list(contrasts), with_scores)
 
-    def outcomes_at(
-        self, thetas: FloatArray, contrasts: Sequence[Contrast | None]
-    ) -> list[Outcomes]:
-        """Return the outcomes of many parameter vectors, as many a pass as their scores fit."""
-        result: list[Outcomes] = []
-        is_classifier = self.rows.is_classifier
-        most = thetas.shape[1]
-        if is_classifier:
-            most = max(1, _SCORE_BYTES // (8 * self.n_rows * self.rows.loss.n_outputs))
-        for first in range(0, thetas.shape[1], most):
-            part = slice(first, first + most)
-            chosen = list(contrasts[part])
-            tally = _as_tally(self.sum(_tally, thetas[:, part], chosen, True, join=added))
-            areas = self._areas(tally.scores) if is_classifier else None
-            has_gap = [contrast is not None for contrast in chosen]
-            result += outcomes_from(tally, areas, has_gap, is_classifier=is_classifier)
-        return result
+    def drawn_tally(
+        self, theta: FloatArray, deviations: SingleArray, *, scored: slice, contrast: Any
+    ) -> Part:
+        """Return the sums of drawn outcomes, with the scores of some draws."""
+        return self.sum(_drawn, theta, deviations, scored, contrast)
 
-    def _areas(self, scores: NDArray[np.floating]) -> FloatArray | None:
-        return areas_of(scores, self.y, self.weights)
+    def _added(self, method: Callable[..., object], argument: FloatArray) -> FloatArray:
+        """Return the sum over the pieces of a method of `Evaluation`."""
+        return np.asarray(self.sum(_of_piece, method, argument)["sum"])
 
     def losses(self, theta: FloatArray) -> FloatArray:
         """Return the mean test loss for every column of θ."""
-        return np.asarray(self.sum(_losses, theta)["losses"])
+        return self._added(Evaluation.losses, theta)
 
     def gradient(self, theta: FloatArray) -> FloatArray:
         """Return η = ∇L_te(θ)."""
@@ -243,7 +196,7 @@ class StreamedEvaluation:
 
     def gradients_at(self, thetas: FloatArray) -> FloatArray:
         """Return η for every column of parameters."""
-        return np.asarray(self.sum(_gradients, thetas)["gradients"])
+        return self._added(Evaluation.gradients_at, thetas)
 
     def bends(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
         """Return dᵀH_te(θ)d for every column d of steps."""
@@ -259,7 +212,7 @@ class StreamedEvaluation:
         """Return H_te at every column of parameters, in one pass."""
         if thetas.shape[1] == 0:
             return []
-        return list(self.sum(_hessians, thetas)["hessians"])
+        return list(self._added(Evaluation.hessians, thetas))
 
     def noise_at(self, thetas: FloatArray, noises: Sequence[NoiseForms]) -> list[CellNoise]:
         """Return what the noise of a run does to the test records, in one pass."""
@@ -270,37 +223,6 @@ class StreamedEvaluation:
             result.append(CellNoise(part["largest"][cells], *part["sums"][:, cells]))
             at += len(forms.weights)
         return result
-
-    def drawn(
-        self,
-        theta: FloatArray,
-        deviations: SingleArray,
-        *,
-        n_auc_draws: int,
-        contrast: Contrast | None = None,
-    ) -> DrawnOutcomes:
-        """Return the outcomes at θ + every column of `deviations`; see `Evaluation.drawn`."""
-        n_auc = min(n_auc_draws, deviations.shape[1]) if self.rows.is_classifier else 0
-        most = max(1, _SCORE_BYTES // (4 * self.n_rows * self.rows.loss.n_outputs))
-        whole: Tally | None = None
-        areas: list[FloatArray | None] = []
-        for first in range(0, max(n_auc, 1), most):
-            scored = slice(first, min(first + most, n_auc))
-            # Once all sums are known, only the scores of the other draws are wanted.
-            own = slice(None) if whole is None else scored
-            kept = scored if whole is None else slice(0, scored.stop - scored.start)
-            part = self.sum(_drawn, theta, deviations[:, own], kept, contrast, join=added)
-            tally = _as_tally(part)
-            whole = tally if whole is None else whole
-            areas.append(self._areas(tally.scores) if n_auc else None)
-        assert whole is not None  # noqa: S101  (one pass at least)
-        known = [area for area in areas if area is not None]
-        return drawn_from(
-            whole,
-            np.concatenate(known) if known else None,
-            has_gap=contrast is not None,
-            scored=self.rows.is_classifier,
-        )
 
 
 def _noises(left: Part, right: Part) -> Part:
@@ -314,21 +236,13 @@ def _noises(left: Part, right: Part) -> Part:
     }
 
 
-def _as_part(tally: Tally) -> Part:
-    sums = np.array([tally.loss, tally.loss_gap, tally.correct, tally.correct_gap])
-    # A list, whose addition puts one behind the other: arrays would be copied at every piece.
-    return {"sums": sums, "scores": [tally.scores]}
-
-
-def _as_tally(part: Part) -> Tally:
-    loss, loss_gap, correct, correct_gap = part["sums"]
-    return Tally(loss, loss_gap, correct, correct_gap, np.concatenate(part["scores"]))
-
-
-def _resolved(
-    evaluation: Evaluation, records: StreamedRows, contrasts: Sequence[Contrast | None]
-) -> list[FloatArray | None]:
-    return [None if c is None else c.of(evaluation, records) for c in contrasts]
+def _of_piece(
+    evaluation: Evaluation,
+    records: StreamedRows,
+    method: Callable[..., object],
+    argument: FloatArray,
+) -> Part:
+    return {"sum": np.array(method(evaluation, argument))}
 
 
 def _tally(
@@ -338,15 +252,13 @@ def _tally(
     contrasts: list[Contrast | None],
     with_scores: bool,
 ) -> Part:
-    part = _as_part(evaluation.tally(thetas, _resolved(evaluation, records, contrasts)))
-    if not with_scores:
-        part["scores"] = [part["scores"][0][:, :, :0]]
-    return part
+    resolved = [None if one is None else one.of(evaluation, records) for one in contrasts]
+    return evaluation.tally(thetas, resolved, with_scores=with_scores)
 
 
 def _look(evaluation: Evaluation, records: StreamedRows, theta: FloatArray) -> Part:
     return {
-        **_tally(evaluation, records, theta[:, None], [None], True),
+        **evaluation.tally(theta[:, None], [None], with_scores=evaluation.is_classifier),
         "gradient": evaluation.gradient(theta),
         "hessian": evaluation.hessian(theta),
     }
@@ -356,18 +268,6 @@ def _sides(records: StreamedRows) -> Part:
     inside = [records.weights[mask].sum() for mask in records.masks]
     outside = [records.weights[~mask].sum() for mask in records.masks]
     return {"sides": np.array([inside, outside])}
-
-
-def _losses(evaluation: Evaluation, records: StreamedRows, thetas: FloatArray) -> Part:
-    return {"losses": evaluation.losses(thetas)}
-
-
-def _gradients(evaluation: Evaluation, records: StreamedRows, thetas: FloatArray) -> Part:
-    return {"gradients": evaluation.gradients_at(thetas)}
-
-
-def _hessians(evaluation: Evaluation, records: StreamedRows, thetas: FloatArray) -> Part:
-    return {"hessians": np.array(evaluation.hessians(thetas))}
 
 
 def _noise(
@@ -388,6 +288,5 @@ def _drawn(
     scored: slice,
     contrast: Contrast | None,
 ) -> Part:
-    (aside,) = _resolved(evaluation, records, [contrast])
-    tally = evaluation.drawn_tally(theta, deviations, scored=scored, contrast=aside)
-    return _as_part(tally)
+    aside = None if contrast is None else contrast.of(evaluation, records)
+    return evaluation.drawn_tally(theta, deviations, scored=scored, contrast=aside)

@@ -22,7 +22,7 @@ from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens._validate import as_count, as_generator, as_share
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence.baseline import BaselineModel
-from epsilens.influence.trained import LARGEST_CONDITION
+from epsilens.influence.evaluation import LARGEST_CONDITION
 from epsilens.models import Design, Problem, minimise
 from epsilens.models.label import class_totals, class_weights
 from epsilens.models.passes import workers

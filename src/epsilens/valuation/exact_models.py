@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.influence import Evaluation
-from epsilens.influence.trained import LARGEST_CONDITION
+from epsilens.influence.evaluation import LARGEST_CONDITION
 from epsilens.models import Design, Problem, minimise
 from epsilens.models.passes import workers
 from epsilens.models.separation import runs_away

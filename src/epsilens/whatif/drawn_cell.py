@@ -15,8 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from epsilens._types import BoolArray, FloatArray, SingleArray
-from epsilens.influence.evaluation import Outcomes
-from epsilens.influence.trained import LARGEST_CONDITION, LARGEST_OMISSION, HeldOut, is_trustworthy
+from epsilens.influence.evaluation import (
+    LARGEST_CONDITION,
+    LARGEST_OMISSION,
+    Evaluation,
+    Outcomes,
+    is_trustworthy,
+)
 from epsilens.models import Curvature
 from epsilens.whatif.cells import OUTCOMES, CellAnswer, ends
 
@@ -315,7 +320,7 @@ def run_decrement(curvature: Curvature, deviations: FloatArray) -> float:
     return max(_LEAST_DECREMENT, 0.5 * _RUN_SHARE * float(bent.mean())) if bent.size else 1.0
 
 
-def shape_of_runs(evaluation: HeldOut, cell: ExpandedCell, contrast: object) -> RunShape:
+def shape_of_runs(evaluation: Evaluation, cell: ExpandedCell, contrast: object) -> RunShape:
     """Evaluate the runs of a cell, solved where the expansion does not hold."""
     n_draws = len(cell.quadratic.first)
     n_full = n_affordable(evaluation.n_rows, len(cell.theta), n_draws, solved=False)
@@ -363,7 +368,7 @@ def shape_of_runs(evaluation: HeldOut, cell: ExpandedCell, contrast: object) -> 
     )
 
 
-def _has_one_minimum(evaluation: HeldOut, cell: ExpandedCell, solved: FloatArray) -> bool:
+def _has_one_minimum(evaluation: Evaluation, cell: ExpandedCell, solved: FloatArray) -> bool:
     """Return whether runs that begin where training does end at the same minimum, nine times in ten."""
     if cell.solve is None or cell.start is None:
         return True
@@ -373,7 +378,9 @@ def _has_one_minimum(evaluation: HeldOut, cell: ExpandedCell, solved: FloatArray
     return bool(differ.mean() <= _LARGEST_SHARE_ELSEWHERE)
 
 
-def _moves(evaluation: HeldOut, cell: ExpandedCell, near: FloatArray, solved: FloatArray) -> bool:
+def _moves(
+    evaluation: Evaluation, cell: ExpandedCell, near: FloatArray, solved: FloatArray
+) -> bool:
     """Return whether solving runs moves their test loss noticeably, beside the interval."""
     moved, width = _apart(evaluation, cell, near, solved)
     # A method that cannot do better may be off by as much as any that is believed.
@@ -388,7 +395,7 @@ def _moves(evaluation: HeldOut, cell: ExpandedCell, near: FloatArray, solved: Fl
 
 
 def _apart(
-    evaluation: HeldOut, cell: ExpandedCell, one: FloatArray, other: FloatArray
+    evaluation: Evaluation, cell: ExpandedCell, one: FloatArray, other: FloatArray
 ) -> tuple[FloatArray, float]:
     """Return how far the test losses of two versions of some runs lie apart, and the interval's width."""
     n = one.shape[1]

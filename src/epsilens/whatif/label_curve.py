@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from epsilens._types import BoolArray, FloatArray
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.influence import LabelNoise, Outcomes
+from epsilens.influence.baseline import TrainedModel
 from epsilens.influence.curve import MOST_NODES, Curve, Ground, trace
+from epsilens.influence.evaluation import Evaluation
 from epsilens.influence.realisation import LinearNoise, draw_runs, flip_probability
-from epsilens.influence.trained import HeldOut, TrainedModel
 from epsilens.models import Curvature, factorise, minimise
 from epsilens.models.nearby import minimise_nearby
 from epsilens.models.solver import Solution
@@ -311,7 +312,7 @@ def _cells(
 
 
 def _shapes(
-    evaluation: HeldOut, cells: list[ExpandedCell], flips: FloatArray, contrast: object
+    evaluation: Evaluation, cells: list[ExpandedCell], flips: FloatArray, contrast: object
 ) -> list[RunShape]:
     """Return the shape of every cell's runs.
 

@@ -20,12 +20,11 @@ from epsilens.influence import (
     newton_steps,
     walk,
 )
-from epsilens.influence.baseline import BaselineModel
+from epsilens.influence.baseline import BaselineModel, TrainedModel
+from epsilens.influence.evaluation import CellNoise, NoiseForms
 from epsilens.influence.exact import PathPoint
 from epsilens.influence.first_order import N_PROBES, noise_bound, probe_seed
 from epsilens.influence.realisation import LinearNoise, draw_along, draw_runs, noise_terms_at
-from epsilens.influence.record_noise import CellNoise, NoiseForms
-from epsilens.influence.trained import TrainedModel
 from epsilens.influence.wide import is_wide
 from epsilens.models import Curvature, factorise
 from epsilens.models.passes import workers
@@ -149,7 +148,8 @@ def _first_order_spread(
     """Return the covariance of every test record's predictor under every channel."""
     curvature = baseline.curvature
     if noise.statistics.shape[1] > 1:
-        return NoiseForms.one_each([curvature.sandwich(noise.covariance(P)) for P in channels])
+        sigmas = [curvature.sandwich(noise.covariance(channel)) for channel in channels]
+        return NoiseForms(sigmas, np.eye(len(sigmas)))
     # With one output each label's noise only changes its size with the channel: one pass a label.
     sizes = np.array([noise.variances(channel)[:, 0, 0] for channel in channels])
     return NoiseForms([curvature.sandwich(gram) for gram in noise.grams], sizes)

@@ -29,11 +29,10 @@ from epsilens.data.atomic import replacing
 from epsilens.errors import EstimateNotTrustworthyError, InputError, system_refusal
 from epsilens.influence import summarise_group
 from epsilens.influence.alternatives import Alternatives
-from epsilens.influence.baseline import BaselineModel
+from epsilens.influence.baseline import BaselineModel, TrainedModel
 from epsilens.influence.groups import Group
 from epsilens.influence.question import Asked
 from epsilens.influence.realised import realised_runs
-from epsilens.influence.trained import TrainedModel
 from epsilens.influence.wide import curvature_finder, is_wide, refuse_matrix
 from epsilens.models import minimise
 from epsilens.models.passes import current_passes

@@ -22,8 +22,8 @@ from epsilens.influence import (
     walk,
 )
 from epsilens.influence.baseline import BaselineModel
+from epsilens.influence.evaluation import NoiseForms
 from epsilens.influence.first_order import probe_seed
-from epsilens.influence.record_noise import NoiseForms, cell_noise
 from epsilens.influence.wide import WideCurvature, curvature_at
 from epsilens.models.passes import workers
 from epsilens.whatif.cells import CellAnswer, CellQuestion, Method, group_seeds, unchanged
@@ -116,7 +116,8 @@ def _cell(
     gradient = evaluation.gradient(theta)
     bends = evaluation.bends(theta, np.column_stack([moved, bias]))
     terms = _mean_terms(baseline, curvature, theta, deviations)
-    record_noise = cell_noise(evaluation, theta[:, None], NoiseForms([spread], np.eye(1), "values"))
+    forms = NoiseForms([spread], np.eye(1), "values")
+    (record_noise,) = evaluation.noise_at(theta[:, None], [forms])
     cell = ExpandedCell(
         group_index=group,
         epsilon_index=index,

@@ -4,7 +4,7 @@ import pytest
 from scipy.stats import norm
 
 from epsilens.influence import is_trustworthy
-from epsilens.influence.trained import LARGEST_OMISSION
+from epsilens.influence.evaluation import LARGEST_OMISSION
 
 GOOD = {"converged": True, "logit_noise": 0.1, "condition": 1e3}
 
