@@ -677,8 +677,7 @@ class Study:
             With `.recommendation`, `.document`, `.to_frame()` and `.plot()`.
         """
         from epsilens.decision import decide
-        from epsilens.decision.limits import read_limits
-        from epsilens.decision.trade_off import join
+        from epsilens.decision.question import join, read_limits
 
         if alpha is not None and self.identity is None:
             raise InputError(

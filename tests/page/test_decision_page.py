@@ -15,7 +15,7 @@ import pytest
 
 from epsilens.decision import decide
 from epsilens.document import at_most_text, load_document
-from epsilens.document.rounding import epsilon_text, percent_text
+from epsilens.document.wording import epsilon_text, percent_text
 from epsilens.show import write_report
 
 pytestmark = pytest.mark.slow

@@ -300,7 +300,7 @@ class PageService:
     def _unanswered(self, id: str) -> str | None:
         """Say why the preview of a study is not shown; None if it can be."""
         from epsilens.document import WhatIfDocument, load_document
-        from epsilens.document.cost_wording import failed_check
+        from epsilens.document.clauses import failed_check
         from epsilens.document.wording import budget_text, nearest_cell
 
         preview = load_document(self.document(id, "preview"))

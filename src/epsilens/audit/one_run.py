@@ -32,7 +32,7 @@ from epsilens.audit.scores import LinearMMSE, Loss, Score
 from epsilens.audit.selection import Selection, as_selection
 from epsilens.audit.verdict import judge
 from epsilens.document import AuditDocument, Provenance, to_dict
-from epsilens.document.numbers import NumberType
+from epsilens.document.parts import NumberType
 from epsilens.errors import InputError, InputTypeError, setting
 from epsilens.notes import Note
 

@@ -120,7 +120,7 @@ def _print(
     from rich.text import Text
 
     from epsilens.cli.decide import print_recommendation
-    from epsilens.document.rounding import change_text, epsilon_text
+    from epsilens.document.wording import change_text, epsilon_text
     from epsilens.show import decision_table
 
     console = Console()

@@ -368,7 +368,7 @@ def _receipt(
     from epsilens.channels import RandomizedResponse
     from epsilens.data import infer_schema
     from epsilens.document import Provenance, ReleaseDocument
-    from epsilens.document.numbers import NumberType
+    from epsilens.document.parts import NumberType
 
     budget = release.budget
     columns = list(budget.per_column)

@@ -207,7 +207,7 @@ def risk(
     --cluster ray://head:10001[/bold]
     """
     from epsilens.cli.session import check_target, print_json, show_progress, withhold_names
-    from epsilens.decision.limits import read_limits
+    from epsilens.decision.question import read_limits
     from epsilens.document import anonymise, to_json
     from epsilens.risk.result import choose_epsilon
 

@@ -288,7 +288,7 @@ def _document(
     from dataclasses import asdict
 
     from epsilens.document import Provenance, ValueDocument, ValuePoint
-    from epsilens.document.numbers import NumberType
+    from epsilens.document.parts import NumberType
     from epsilens.valuation import batch_correction
 
     baseline = appraisal.baseline

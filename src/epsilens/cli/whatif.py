@@ -200,7 +200,7 @@ def whatif(
         show_progress,
         withhold_names,
     )
-    from epsilens.decision.limits import read_limits
+    from epsilens.decision.question import read_limits
     from epsilens.document import anonymise, to_json
 
     if anonymous:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 from epsilens.decision.result import Decision, Standing
+from epsilens.decision.rules import last_within
 from epsilens.document import MaskingLever, at_most_text, epsilon_text
 from epsilens.errors import InputError
 
@@ -82,7 +83,12 @@ def masking_lever(
         )
     here = decision.at(epsilon)
     rate = here.attack_ceiling
-    there = None if rate is None else _largest(without.standings, rate)
+    there = None
+    if rate is not None:
+        there = last_within(
+            without.standings,
+            lambda one: one.attack_ceiling is not None and one.attack_ceiling <= rate + _ROUNDING,
+        )
     worse = other.loss - own.loss
     after = None if there is None else there.loss_increase + worse
     is_clear = _falls_clearly(decision, without)
@@ -97,16 +103,6 @@ def masking_lever(
         is_larger=helps,
         sentence=_sentence(here, there, after, is_clear=is_clear),
     )
-
-
-def _largest(standings: Sequence[Standing], rate: float) -> Standing | None:
-    """Return the largest ε whose ceiling, like that of every smaller one, is no higher than a rate."""
-    found = None
-    for standing in standings:
-        if standing.attack_ceiling is None or standing.attack_ceiling > rate + _ROUNDING:
-            break
-        found = standing
-    return found
 
 
 def _falls_clearly(decision: Decision, without: Decision) -> bool:

@@ -134,7 +134,9 @@ class Decision(Documented):
         """
         from epsilens.decision.rules import attack_limit
 
-        limit, _ = attack_limit(self.standings, as_share(max_attack_rate, name="max_attack_rate"))
+        limit, _ = attack_limit(
+            self.standings, rate=as_share(max_attack_rate, name="max_attack_rate")
+        )
         if limit is None:
             return None
         # A limit on the loss holds at every larger ε too.

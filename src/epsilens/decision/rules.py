@@ -5,25 +5,24 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
+from typing import Literal, TypeAlias, TypeVar
 
 from epsilens._types import Progress
-from epsilens.decision.limits import (
+from epsilens.decision.question import (
     CLEAR_COST,
     NO_COST,
-    PROVES,
     RETRAINING_SECONDS,
     SIMULATED_CONFIDENCE,
     SMALL_COST,
     CheckedLimits,
+    join,
     read_limits,
 )
 from epsilens.decision.result import Decision, Standing
-from epsilens.decision.trade_off import join
-from epsilens.decision.words import RecommendationWords
+from epsilens.decision.words import ANSWERS_ALL_AT_ONCE, RecommendationWords
 from epsilens.document import (
-    EVERYBODY,
     DecisionDocument,
     MechanismCurve,
     NumberType,
@@ -34,16 +33,17 @@ from epsilens.document import (
     WhatIfCell,
     WhatIfDocument,
     cost_type,
-    own_budget,
 )
-from epsilens.document.decision import randomised_response_name
+from epsilens.document.clauses import PROVES
+from epsilens.document.decision import MechanismName
 from epsilens.errors import InputTypeError
 from epsilens.notes import distinct_notes
 from epsilens.risk import RiskCurve
 from epsilens.whatif import LossChangeEstimate
 from epsilens.whatif.answer import measure_cell
 
-RestsOn = Literal["proven", "measured"]
+RestsOn: TypeAlias = Literal["proven", "measured"]
+_T = TypeVar("_T")
 
 
 def decide(
@@ -146,13 +146,40 @@ def decide(
         proven_only=proven_only,
         seconds=seconds,
     )
-    cost, risk = _as_cost(cost), _as_risk(risk)
+    cost = LossChangeEstimate(cost) if isinstance(cost, WhatIfDocument) else cost
+    risk = RiskCurve(risk) if isinstance(risk, RiskDocument) else risk
+    for name, came, kind, whence in (
+        ("cost", cost, LossChangeEstimate, "WhatIf"),
+        ("risk", risk, RiskCurve, "AttackStudy"),
+    ):
+        if not isinstance(came, kind):
+            raise InputTypeError(
+                argument=name,
+                expected=f"what `{whence}(...).estimate` returns, or its document",
+                got=type(came).__name__,
+                hint="The cost comes first, then the risk.",
+            )
     cost.document.require_privacy()
+    # A stricter confidence than was simulated is met by proof alone.
     simulated = limits.confidence <= SIMULATED_CONFIDENCE and measured
     deadline = time.monotonic() + limits.seconds
     while True:
         points = join(cost.document, risk.document)
-        standings = tuple(_standing(cost, point, limits, measured=simulated) for point in points)
+        cells = cost.document.cells
+        standings = tuple(
+            Standing(
+                epsilon=point.epsilon,
+                # A number that failed its own check meets no limit.
+                loss_increase=cost.upper_end(cells.index(point.cost), limits.confidence)
+                if point.cost.trusted
+                else math.inf,
+                attack_ceiling=point.risk.answer_inference_ceiling,
+                attack_high=point.risk.answer_inference_high if simulated else None,
+                is_trusted=point.cost.trusted,
+                advantage=point.risk.advantage,
+            )
+            for point in points
+        )
         at = _unsettled(standings, points, limits, cost.document.baseline.loss)
         trained = at is not None and measure_cell(
             cost, at, deadline=deadline, confidence=limits.confidence, progress=progress
@@ -160,10 +187,22 @@ def decide(
         if not trained:
             break
         cost = trained
-    words = RecommendationWords(
-        standings, points, cost.document, limits, n_columns=len(risk.document.protect)
-    )
-    chosen = _recommend(standings, points, limits, words, cost)
+    several = len(risk.document.protect) > 1
+    curve = MechanismCurve.of_randomised_response(cost.document, risk.document)
+    words = RecommendationWords(standings, points, cost.document, limits, several=several)
+    chosen = _recommend(standings, points, limits, words, cost, curve.mechanism)
+    spent = (cost.document.provenance.seconds, risk.document.provenance.seconds)
+    notes = [ANSWERS_ALL_AT_ONCE] if several and limits.rate is not None else []
+    here = next((point.cost for point in points if point.epsilon == chosen.epsilon), None)
+    types: dict[str, NumberType] = {
+        "max_loss_increase": cost_type(cost.document, here),
+        "advantage": "proven",
+        "attack_rate_ceiling": "proven given b",
+        "max_advantage": "proven",
+    }
+    if chosen.rests_on is not None:
+        is_proven = chosen.rests_on == "proven"
+        types["max_attack_rate"] = "proven given b" if is_proven else "measured"
     document = DecisionDocument(
         provenance=Provenance(
             method="decision",
@@ -177,78 +216,30 @@ def decide(
             seed=cost.document.provenance.seed,
             simulated=cost.document.provenance.simulated or risk.document.provenance.simulated,
             schema_fingerprint=cost.document.provenance.schema_fingerprint,
-            seconds=_sum(cost.document.provenance.seconds, risk.document.provenance.seconds),
+            seconds=sum(seconds for seconds in spent if seconds is not None) or None,
         ),
-        notes=distinct_notes([*words.notes(), *cost.document.notes, *risk.document.notes]),
-        number_types=_number_types(chosen, cost.document),
+        notes=distinct_notes([*notes, *cost.document.notes, *risk.document.notes]),
+        number_types=types,
         cost=cost.document,
         risk=risk.document,
         recommendation=chosen,
-        mechanisms=[MechanismCurve.of_randomised_response(cost.document, risk.document)],
+        mechanisms=[curve],
     )
     return Decision(document, standings)
 
 
-def _as_cost(cost: object) -> LossChangeEstimate:
-    if isinstance(cost, WhatIfDocument):
-        return LossChangeEstimate(cost)
-    if isinstance(cost, LossChangeEstimate):
-        return cost
-    raise _not_a_result("cost", cost, "WhatIf")
+def last_within(items: Iterable[_T], is_within: Callable[[_T], bool]) -> _T | None:
+    """Return the last of those that are within a limit with all before them; None if the first is not.
 
-
-def _as_risk(risk: object) -> RiskCurve:
-    if isinstance(risk, RiskDocument):
-        return RiskCurve(risk)
-    if isinstance(risk, RiskCurve):
-        return risk
-    raise _not_a_result("risk", risk, "AttackStudy")
-
-
-def _not_a_result(argument: str, came: object, whence: str) -> InputTypeError:
-    return InputTypeError(
-        argument=argument,
-        expected=f"what `{whence}(...).estimate` returns, or its document",
-        got=type(came).__name__,
-        hint="The cost comes first, then the risk.",
-    )
-
-
-def _number_types(chosen: Recommendation, cost: WhatIfDocument) -> dict[str, NumberType]:
-    cells = [cell for cell in cost.cells if own_budget(cell) == chosen.epsilon]
-    everybody = next((cell for cell in cells if cell.group == EVERYBODY), None)
-    types: dict[str, NumberType] = {
-        "max_loss_increase": cost_type(cost, everybody),
-        "advantage": "proven",
-        "attack_rate_ceiling": "proven given b",
-        "max_advantage": "proven",
-    }
-    if chosen.rests_on is not None:
-        types["max_attack_rate"] = (
-            "proven given b" if chosen.rests_on == "proven" else chosen.rests_on
-        )
-    return types
-
-
-def _sum(*seconds: float | None) -> float | None:
-    return sum(value for value in seconds if value is not None) or None
-
-
-def _standing(
-    cost: LossChangeEstimate, point: Point, limits: CheckedLimits, *, measured: bool
-) -> Standing:
-    place = cost.document.cells.index(point.cost)
-    risk = point.risk
-    return Standing(
-        epsilon=point.epsilon,
-        # A number that failed its own check meets no limit.
-        loss_increase=cost.upper_end(place, limits.confidence) if point.cost.trusted else math.inf,
-        attack_ceiling=risk.answer_inference_ceiling,
-        # A stricter confidence than was simulated is met by proof alone.
-        attack_high=risk.answer_inference_high if measured else None,
-        is_trusted=point.cost.trusted,
-        advantage=risk.advantage,
-    )
+    Examples
+    --------
+    >>> last_within([1, 3, 7, 2], lambda item: item < 5), last_within([7], lambda item: item < 5)
+    (3, None)
+    """
+    found = None
+    for item in takewhile(is_within, items):
+        found = item
+    return found
 
 
 def loss_limit(standings: Sequence[Standing], limit: float) -> float | None:
@@ -272,18 +263,14 @@ def loss_limit(standings: Sequence[Standing], limit: float) -> float | None:
     >>> loss_limit(standings, 0.01), loss_limit(standings, 0.001)
     (2.0, None)
     """
-    found = None
-    for standing in reversed(standings):
-        if not standing.loss_increase <= limit:
-            break
-        found = standing.epsilon
-    return found
+    found = last_within(reversed(standings), lambda standing: standing.loss_increase <= limit)
+    return None if found is None else found.epsilon
 
 
 def attack_limit(
-    standings: Sequence[Standing], limit: float
+    standings: Sequence[Standing], *, rate: float | None = None, advantage: float | None = None
 ) -> tuple[float | None, RestsOn | None]:
-    """Return the largest ε that keeps attackers within a rate, with every smaller one.
+    """Return the largest ε that keeps attackers within a limit, with every smaller one.
 
     By proof, or by the upper end of what was measured where the standings have one; and which it is.
 
@@ -291,8 +278,10 @@ def attack_limit(
     ----------
     standings : sequence of Standing
         ε ascending.
-    limit : float in (0, 1)
+    rate : float in (0, 1), optional
         The largest share of answers that attackers may guess.
+    advantage : float in (0, 1), optional
+        The largest advantage, instead of a rate; without either every ε will do.
 
     Returns
     -------
@@ -303,53 +292,24 @@ def attack_limit(
     Examples
     --------
     >>> standings = [Standing(1.0, 0.0, 0.7, 0.6, True), Standing(2.0, 0.0, 0.9, 0.7, True)]
-    >>> attack_limit(standings, 0.75), attack_limit(standings, 0.65)
+    >>> attack_limit(standings, rate=0.75), attack_limit(standings, rate=0.65)
     ((2.0, 'measured'), (1.0, 'measured'))
     """
-    proven, measured = (
-        _last(standings, limit, "attack_ceiling"),
-        _last(standings, limit, "attack_high"),
-    )
-    if measured is not None and (proven is None or measured > proven):
-        return measured, "measured"
-    return proven, None if proven is None else "proven"
-
-
-def _last(
-    standings: Sequence[Standing],
-    limit: float,
-    kind: Literal["attack_ceiling", "attack_high", "advantage"],
-) -> float | None:
-    """Return the last ε such that it and all smaller ones are within a limit."""
-    found = None
-    for standing in standings:
-        rate: float | None = getattr(standing, kind)
-        if rate is None or not rate <= limit:
-            break
-        found = standing.epsilon
-    return found
-
-
-def _attack_end(
-    standings: Sequence[Standing], limits: CheckedLimits
-) -> tuple[float | None, RestsOn | None]:
-    """Return the largest ε within the limit on the attack, and what it rests on."""
-    if limits.advantage is not None:
-        most = _last(standings, limits.advantage, "advantage")
-        return most, None if most is None else "proven"
-    if limits.rate is None:
+    kinds: tuple[tuple[str, RestsOn], ...]
+    if advantage is not None:
+        limit, kinds = advantage, (("advantage", "proven"),)
+    elif rate is not None:
+        limit, kinds = rate, (("attack_ceiling", "proven"), ("attack_high", "measured"))
+    else:
         return standings[-1].epsilon, None
-    return attack_limit(standings, limits.rate)
-
-
-def _no_cost_from(points: Sequence[Point], loss: float | None) -> float | None:
-    """Return the smallest ε from which on no cost is measurable."""
-    found = None
-    for point in reversed(points):
-        if not (point.cost.trusted and _costs_nothing(point.cost, loss)):
-            break
-        found = point.epsilon
-    return found
+    most: float | None = None
+    rests_on: RestsOn | None = None
+    for name, kind in kinds:
+        rates = ((one.epsilon, getattr(one, name)) for one in standings)
+        found = last_within(rates, lambda one: one[1] is not None and one[1] <= limit)
+        if found is not None and (most is None or found[0] > most):
+            most, rests_on = found[0], kind
+    return most, rests_on
 
 
 def _costs_nothing(cell: WhatIfCell, loss: float | None) -> bool:
@@ -367,7 +327,7 @@ def _unsettled(
     loss: float | None,
 ) -> float | None:
     """Return an ε whose cost failed its check and could change what is said; None if there is none."""
-    most, _ = _attack_end(standings, limits)
+    most, _ = attack_limit(standings, rate=limits.rate, advantage=limits.advantage)
     if most is None:
         return None
     if limits.loss is None:
@@ -393,16 +353,21 @@ def _recommend(
     limits: CheckedLimits,
     words: RecommendationWords,
     cost: LossChangeEstimate,
+    mechanism: MechanismName,
 ) -> Recommendation:
+    loss = cost.document.baseline.loss
     least = standings[0].epsilon if limits.loss is None else loss_limit(standings, limits.loss)
-    most, rests_on = _attack_end(standings, limits)
+    most, rests_on = attack_limit(standings, rate=limits.rate, advantage=limits.advantage)
     rule: Literal["max_loss_increase", "max_attack_rate", "max_advantage", "both"] = "both"
-    if limits.is_loss_alone:
+    if limits.rate is None and limits.advantage is None:
         rule = "max_loss_increase"
     elif limits.loss is None:
         rule = "max_attack_rate" if limits.advantage is None else "max_advantage"
+    free = last_within(
+        reversed(points), lambda point: point.cost.trusted and _costs_nothing(point.cost, loss)
+    )
     found = Recommendation(
-        mechanism=randomised_response_name(cost.document),
+        mechanism=mechanism,
         epsilon=None,
         holds=False,
         sentence="",
@@ -412,8 +377,8 @@ def _recommend(
         max_attack_rate=limits.rate,
         max_advantage=limits.advantage,
         is_default=limits.is_default,
-        no_cost_from=_no_cost_from(points, cost.document.baseline.loss),
-        proof_up_to=_last(standings, PROVES, "advantage"),
+        no_cost_from=None if free is None else free.epsilon,
+        proof_up_to=attack_limit(standings, advantage=PROVES)[0],
     )
     if least is None or most is None or least > most:
         return found.model_copy(update={"sentence": words.none(found, least, most)})

@@ -7,12 +7,11 @@ import math
 from collections.abc import Mapping, Sequence
 
 from epsilens._validate import LARGEST_FINITE_EPSILON
-from epsilens.decision.limits import PROVES, CheckedLimits
+from epsilens.decision.question import CheckedLimits
 from epsilens.decision.result import Standing
 from epsilens.document import (
     Point,
     Recommendation,
-    WhatIfCell,
     WhatIfDocument,
     at_most_text,
     baseline_text,
@@ -21,9 +20,16 @@ from epsilens.document import (
     epsilon_text,
     spending_text,
 )
+from epsilens.document.clauses import PROVES, ceiling_is_open, outcome_interval
+from epsilens.document.wording import percent_text, sentence_case
 from epsilens.notes import Note
 
-_ALL = at_most_text(1.0)
+ANSWERS_ALL_AT_ONCE = Note(
+    "answers-all-at-once",
+    "the attack rate counts people whose protected answers are all guessed at once; a single "
+    "one of them is guessed more often. Ask for one column to limit that.",
+)
+"""What a reader must know about a limit on the rate where several answers are protected."""
 
 
 class RecommendationWords:
@@ -36,27 +42,15 @@ class RecommendationWords:
         cost: WhatIfDocument,
         limits: CheckedLimits,
         *,
-        n_columns: int,
+        several: bool,
     ) -> None:
         self.standings = {standing.epsilon: standing for standing in standings}
         self.points: Mapping[float, Point] = {point.epsilon: point for point in points}
         self.cost = cost
         self.limits = limits
         self.sure = f"{50 + 50 * limits.confidence:.4g} %"
-        self.several = n_columns > 1
-        self.answers = "of the people's answers, all at once" if self.several else "of the answers"
-
-    def notes(self) -> list[Note]:
-        """Say what a reader must know about the limits."""
-        if self.limits.rate is None or not self.several:
-            return []
-        return [
-            Note(
-                "answers-all-at-once",
-                "the attack rate counts people whose protected answers are all guessed at once; a single "
-                "one of them is guessed more often. Ask for one column to limit that.",
-            )
-        ]
+        self.several = several
+        self.answers = "of the people's answers, all at once" if several else "of the answers"
 
     def chosen(self, found: Recommendation, *, few: bool) -> str:
         """Say what was chosen, within which limit, and what it means."""
@@ -70,7 +64,11 @@ class RecommendationWords:
             ]
         else:
             parts = [f"Use {named}.", f"It is {self._why(here)}."]
-        parts += self._unchecked(here)
+        smaller = [s for s in self.standings.values() if s.epsilon < here.epsilon]
+        if self.limits.loss is not None and smaller and not smaller[-1].is_trusted:
+            # The next smaller ε was not ruled out: its cost is not known.
+            at = epsilon_text(smaller[-1].epsilon)
+            parts.append(f"At ε = {at} the estimate failed its check and was not measured.")
         parts.append(self._people(here))
         parts += self._attack(here, found)
         if found.rule == "both" and found.least != found.most:
@@ -101,7 +99,15 @@ class RecommendationWords:
 
     def _why(self, here: Standing) -> str:
         """Name the limit that an ε is the best choice within."""
-        loss, attack = self.limits.loss, self._attack_limit()
+        limits, loss, attack = self.limits, self.limits.loss, None
+        if limits.advantage is not None:
+            attack = f"an advantage of at most {limits.advantage:g}"
+        elif limits.rate is not None:
+            attack = f"at most {100 * limits.rate:.4g}% {self.answers} guessed"
+        if limits.is_default:
+            attack = f"our default limit, {attack}; you gave none"
+        elif loss is None:
+            attack = f"your limit, {attack}"
         if loss is None:
             return f"the largest ε of the grid within {attack}"
         rise = f"a loss increase of at most {loss:g} ({self.sure} sure: {here.loss_increase:+.3g})"
@@ -109,35 +115,28 @@ class RecommendationWords:
             return f"the most private choice within your limit, {rise}"
         return f"the most private choice within both limits: {rise}, and {attack}"
 
-    def _unchecked(self, here: Standing) -> list[str]:
-        """Say that the next smaller ε was not ruled out, where its cost is not known."""
-        smaller = [s for s in self.standings.values() if s.epsilon < here.epsilon]
-        if self.limits.loss is None or not smaller or smaller[-1].is_trusted:
-            return []
-        at = epsilon_text(smaller[-1].epsilon)
-        return [f"At ε = {at} the estimate failed its check and was not measured."]
-
-    def _attack_limit(self) -> str | None:
-        limits = self.limits
-        if limits.advantage is not None:
-            said = f"an advantage of at most {limits.advantage:g}"
-            if limits.is_default:
-                return f"our default limit, {said}; you gave none"
-            return f"your limit, {said}" if limits.loss is None else said
-        if limits.rate is None:
-            return None
-        said = f"at most {100 * limits.rate:.4g}% {self.answers} guessed"
-        return f"your limit, {said}" if limits.loss is None else said
-
     def _people(self, here: Standing) -> str:
         """Say what an ε does to the predictions, in people, else in loss."""
         cell = self.points[here.epsilon].cost
         if not cell.trusted:
             return "What it costs is not known: the estimate failed its own check."
-        said = _in_thousand(self.cost, cell)
-        if said is None:
+        interval, ends = outcome_interval(self.cost, cell, "accuracy"), [cell.accuracy_change] * 2
+        if interval is not None:
+            ends = [interval.low, interval.high]
+        low, high = (None if end is None else round(1000 * end) for end in ends)
+        if low is None or high is None:
             return f"{self._loss(here).capitalize()}."
-        return f"{said} ({cost_type(self.cost, cell)})."
+        way = "more" if high > 0 else "fewer"
+        small, large = sorted((abs(low), abs(high)))
+        if low == high == 0:
+            right = "as many right as before"
+        elif low < 0 < high:
+            right = f"between {-low} fewer and {high} more right"
+        elif small == large:
+            right = f"{large} {way} right"
+        else:
+            right = f"{small} to {large} {way} right"
+        return f"Of 1,000 people the model gets {right} ({cost_type(self.cost, cell)})."
 
     def _loss(self, here: Standing) -> str:
         if not math.isfinite(here.loss_increase):
@@ -151,14 +150,15 @@ class RecommendationWords:
         risk = self.points[here.epsilon].risk
         proof = self._proof(here)
         said = []
-        if self.limits.is_loss_alone:
+        if self.limits.rate is None and self.limits.advantage is None:
             said.append("You set no limit on what an attacker gets.")
         if found.rests_on == "measured":
             said.append(
                 "The limit on the attack is met only by the attack that was tried: at most "
                 f"{_share(here.attack_high)} (measured). A better attack may exist."
             )
-        if here.advantage is not None and here.advantage > PROVES and self._has_ceiling(here):
+        is_hidden = here.attack_ceiling is not None and not ceiling_is_open(risk)
+        if here.advantage is not None and here.advantage > PROVES and is_hidden:
             before = baseline_text(risk)
             without = "" if before is None else f", {before} from everybody else's data alone"
             said.append(
@@ -166,29 +166,23 @@ class RecommendationWords:
                 f"{_share(here.attack_ceiling)} {self.answers} (proven ceiling){without}."
             )
         else:
-            said.append(f"{proof[0].upper()}{proof[1:]}.")
+            said.append(f"{sentence_case(proof)}.")
         if risk.answer_inference_rate is not None:
-            tried = f"{100 * risk.answer_inference_rate:.1f}%"
+            tried = percent_text(risk.answer_inference_rate)
             said.append(f"The attack that was tried guessed {tried} (measured).")
         return said
 
-    def _has_ceiling(self, here: Standing) -> bool:
-        """Say whether the proof limits something: the share of all answers, or what is added to them."""
-        if here.attack_ceiling is None:
-            return False
-        is_added = here.advantage is not None and here.advantage <= PROVES
-        return is_added or at_most_text(here.attack_ceiling) != _ALL
-
     def _proof(self, here: Standing) -> str:
         """Say what is proven at one ε, with the baseline that it is proven for."""
-        if not self._has_ceiling(here):
-            before = baseline_text(self.points[here.epsilon].risk)
+        risk = self.points[here.epsilon].risk
+        if here.attack_ceiling is None or ceiling_is_open(risk):
+            before = baseline_text(risk)
             without = "" if before is None else f"; from everybody else's data alone up to {before}"
             return (
                 "nothing is proven to stay hidden: an attacker may guess up to "
                 f"{_share(here.attack_ceiling)} {self.answers}{without}"
             )
-        clause = ceiling_clause(self.points[here.epsilon].risk, many=self.several)
+        clause = ceiling_clause(risk, many=self.several)
         return clause or f"the ceiling is {_share(here.attack_ceiling)} (proven given its baseline)"
 
     def _range(self, found: Recommendation) -> str:
@@ -265,28 +259,6 @@ class RecommendationWords:
             f"{none}. {miss}, where {', and '.join(parts)}. No ε hides what can be guessed without "
             f"the {'answers' if self.several else 'answer'}."
         )
-
-
-def _in_thousand(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
-    """Say how many of 1,000 people are predicted right more or less often; None where it is not known."""
-    change = cell.accuracy_change
-    ends: list[float] = []
-    for item in document.intervals:
-        if (item.group, item.epsilon, item.outcome) == (cell.group, cell.epsilon, "accuracy"):
-            ends = [end for end in (item.low, item.high) if end is not None]
-    if len(ends) < 2:
-        ends = [] if change is None else [change, change]
-    if not ends:
-        return None
-    low, high = (round(1000 * end) for end in ends)
-    of = "Of 1,000 people the model gets"
-    if low == high == 0:
-        return f"{of} as many right as before"
-    if low < 0 < high:
-        return f"{of} between {-low} fewer and {high} more right"
-    way = "more" if high > 0 else "fewer"
-    small, large = sorted((abs(low), abs(high)))
-    return f"{of} {large} {way} right" if small == large else f"{of} {small} to {large} {way} right"
 
 
 def _share(rate: float | None) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from epsilens.document.anonymise import anonymise
 from epsilens.document.audit import AuditDocument, AuditMethod
+from epsilens.document.clauses import baseline_text, ceiling_clause, face_value_text
 from epsilens.document.decision import (
     Alternative,
     DecisionDocument,
@@ -28,8 +29,16 @@ from epsilens.document.federation import (
     FederationVersion,
     federation_number_types,
 )
-from epsilens.document.inspection import ColumnKind, InspectColumn, InspectDocument
-from epsilens.document.kinds import Document, DocumentKind
+from epsilens.document.kinds import (
+    ColumnKind,
+    Document,
+    DocumentKind,
+    InspectColumn,
+    InspectDocument,
+    ReleaseDocument,
+    ValueDocument,
+    ValuePoint,
+)
 from epsilens.document.mask import (
     MaskDocument,
     MaskFeature,
@@ -39,20 +48,16 @@ from epsilens.document.mask import (
     mask_number_types,
 )
 from epsilens.document.migration import migrate
-from epsilens.document.numbers import NUMBER_TYPE_MEANINGS, NUMBER_TYPES, NumberType
-from epsilens.document.parts import DOCUMENT_VERSION, Baseline, Provenance
-from epsilens.document.release import ReleaseDocument
-from epsilens.document.risk import EquivalentEpsilon, RiskCell, RiskDocument, risk_number_types
-from epsilens.document.risk_wording import baseline_text, ceiling_clause, face_value_text
-from epsilens.document.rounding import (
-    at_least_text,
-    at_most_text,
-    bound_text,
-    delta_text,
-    epsilon_text,
+from epsilens.document.parts import (
+    DOCUMENT_VERSION,
+    NUMBER_TYPE_MEANINGS,
+    NUMBER_TYPES,
+    Baseline,
+    NumberType,
+    Provenance,
 )
+from epsilens.document.risk import EquivalentEpsilon, RiskCell, RiskDocument, risk_number_types
 from epsilens.document.serialise import json_schema, load_document, to_dict, to_json
-from epsilens.document.value import ValueDocument, ValuePoint
 from epsilens.document.view import Line, Row, Table, View, view
 from epsilens.document.whatif import (
     PUBLIC_BODY,
@@ -65,8 +70,13 @@ from epsilens.document.whatif import (
 from epsilens.document.wording import (
     EVERYBODY,
     FEWEST_RUNS,
+    at_least_text,
+    at_most_text,
+    bound_text,
     budgets_text,
     cost_type,
+    delta_text,
+    epsilon_text,
     group_names,
     has_few_runs,
     is_model_release,

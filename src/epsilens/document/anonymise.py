@@ -10,10 +10,9 @@ from typing import TypeVar
 from epsilens.document.audit import AuditDocument
 from epsilens.document.decision import DecisionDocument, Recommendation
 from epsilens.document.federation import FederationDocument
-from epsilens.document.inspection import InspectDocument
+from epsilens.document.kinds import InspectDocument, ReleaseDocument
 from epsilens.document.mask import MaskDocument
 from epsilens.document.parts import DocumentHead, Provenance
-from epsilens.document.release import ReleaseDocument
 from epsilens.document.risk import RiskDocument
 from epsilens.document.whatif import WhatIfDocument
 from epsilens.document.wording import EVERYBODY, budgets_text

@@ -7,8 +7,14 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, StrictStr
 
-from epsilens.document.numbers import Count, Flag, NonNegative, OptionalNonNegative
-from epsilens.document.parts import DocumentHead, Names
+from epsilens.document.parts import (
+    Count,
+    DocumentHead,
+    Flag,
+    Names,
+    NonNegative,
+    OptionalNonNegative,
+)
 
 AuditMethod: TypeAlias = Literal["pure", "approximate", "f-dp", "independent-gdp"]
 

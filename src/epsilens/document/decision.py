@@ -4,15 +4,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, StrictStr, model_validator
+from pydantic import Field, StrictStr
 
 from epsilens.document.audit import AuditDocument
-from epsilens.document.numbers import Flag, NonNegative, OptionalNonNegative, OptionalNumber
-from epsilens.document.parts import DocumentHead, Names, Part, as_list, check_ends
+from epsilens.document.clauses import face_value_text
+from epsilens.document.parts import (
+    DocumentHead,
+    Flag,
+    Names,
+    NonNegative,
+    OptionalNonNegative,
+    OptionalNumber,
+    Part,
+)
 from epsilens.document.risk import RiskCell, RiskDocument
-from epsilens.document.risk_wording import face_value_text
 from epsilens.document.whatif import COST_CHANGES, WhatIfCell, WhatIfDocument, WhatIfMethod
 from epsilens.document.wording import EVERYBODY, own_budget
 
@@ -63,7 +70,7 @@ def risk_at(risk: RiskDocument, epsilon: float | None) -> RiskCell | None:
 def joined_points(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
     """Return everybody's cost and the risk at every budget that both have, ascending.
 
-    Whether the two are of one question is not checked: `epsilens.decision.trade_off.join` does that.
+    Whether the two are of one question is not checked: `epsilens.decision.question.join` does that.
 
     Parameters
     ----------
@@ -199,11 +206,6 @@ class MechanismCell(Part):
     trusted: Flag = True
     """Whether the checks of the approximation passed."""
 
-    @model_validator(mode="after")
-    def _interval_is_ordered(self) -> Self:
-        check_ends(self, "loss_change")
-        return self
-
 
 class MechanismCurve(Part):
     """What the budgets of one mechanism cost and prove.
@@ -221,7 +223,7 @@ class MechanismCurve(Part):
     """Who must be trusted with the true answers."""
     protects: Protects
     """What the guarantee covers."""
-    cells: Annotated[list[MechanismCell], BeforeValidator(as_list)]
+    cells: list[MechanismCell]
     """Epsilon ascending."""
     audit: AuditDocument | None = None
     """What our own audit of the mechanism found; null if there was none."""
@@ -229,8 +231,9 @@ class MechanismCurve(Part):
     @classmethod
     def of_randomised_response(cls, cost: WhatIfDocument, risk: RiskDocument) -> MechanismCurve:
         """Return the budgets that both a cost of everybody and a risk have been asked about."""
+        is_corrected = cost.provenance.settings.get("correction") == "forward"
         return cls(
-            mechanism=randomised_response_name(cost),
+            mechanism="randomised-response-corrected" if is_corrected else "randomised-response",
             trust="nobody",
             protects="answer",
             cells=[
@@ -251,19 +254,6 @@ class MechanismCurve(Part):
 
 
 _SHARED_WITH_COST = set(MechanismCell.model_fields) & set(WhatIfCell.model_fields)
-
-
-def randomised_response_name(cost: WhatIfDocument) -> MechanismName:
-    """Return which randomised response a cost is of: with forward correction, or without.
-
-    Examples
-    --------
-    >>> from epsilens.document import example_document
-    >>> randomised_response_name(example_document("whatif"))
-    'randomised-response'
-    """
-    is_corrected = cost.provenance.settings.get("correction") == "forward"
-    return "randomised-response-corrected" if is_corrected else "randomised-response"
 
 
 class MaskingLever(Part):
@@ -313,13 +303,9 @@ class DecisionDocument(DocumentHead):
     """What attackers get at each budget."""
     recommendation: Recommendation
     """The mechanism and the budget that the limits lead to."""
-    alternatives: Annotated[list[Alternative], BeforeValidator(as_list)] = Field(
-        default_factory=list
-    )
+    alternatives: list[Alternative] = Field(default_factory=list)
     """Other answers, the best first, each with the reason why it is not recommended."""
-    mechanisms: Annotated[list[MechanismCurve], BeforeValidator(as_list)] = Field(
-        default_factory=list
-    )
+    mechanisms: list[MechanismCurve] = Field(default_factory=list)
     """Every mechanism that was compared."""
     lever: MaskingLever | None = None
     """What masking columns would change; null if it was not asked."""

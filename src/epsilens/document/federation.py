@@ -3,19 +3,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, StrictStr
+from pydantic import Field, StrictStr
 
-from epsilens.document.numbers import (
+from epsilens.document.parts import (
     Count,
+    DocumentHead,
     Flag,
+    Names,
     NonNegative,
     NumberType,
     OptionalNonNegative,
     OptionalNumber,
+    Part,
 )
-from epsilens.document.parts import DocumentHead, Names, Part, as_list
 
 Engine: TypeAlias = Literal["in process", "flower simulation", "flower"]
 Mode: TypeAlias = Literal["degrade", "redraw", "as_printed"]
@@ -39,7 +41,7 @@ class FederationVersion(Part):
     """Where a changing site's new draw came from; null for training and removal."""
     rung: Literal["one-message", "newton", "exact"] | None = None
     """How far the coordinator went to follow a change; null for training."""
-    sites: Annotated[list[Count], BeforeValidator(as_list)]
+    sites: list[Count]
     """The sites that trained, changed, left or had an offer accepted, numbered from 0."""
     model_epsilon: OptionalNonNegative
     """What this model by itself guarantees these sites, per protected column; 0 where nothing of a
@@ -163,15 +165,13 @@ class FederationDocument(DocumentHead):
     """What the transport has carried in all, questions and confirmations included; null in process."""
     carried_bytes: Count | None = None
     """Bytes of all that."""
-    versions: Annotated[list[FederationVersion], BeforeValidator(as_list)]
+    versions: list[FederationVersion]
     """In their order."""
-    ledger: Annotated[list[FederationEntry], BeforeValidator(as_list)] = Field(default_factory=list)
+    ledger: list[FederationEntry] = Field(default_factory=list)
     """Every release, site by site, each site's in its order."""
     secure_aggregation: Flag = False
     """Whether the coordinator saw sums over all sites only, for all of these versions."""
-    valuations: Annotated[list[FederationValuation], BeforeValidator(as_list)] = Field(
-        default_factory=list
-    )
+    valuations: list[FederationValuation] = Field(default_factory=list)
     """What sites' records are worth on other sites' records, in the order of asking."""
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from epsilens.document.federation import FederationDocument, FederationValuation, FederationVersion
-from epsilens.document.rounding import NOTHING, count_text, epsilon_text, loss_text, percent_text
 from epsilens.document.view import Line, Row, Table, View, text_row
+from epsilens.document.wording import NOTHING, epsilon_text, loss_text, percent_text
 
 OPERATIONS = {
     "train": "trained",
@@ -81,7 +81,7 @@ def _version_rows(version: FederationVersion) -> tuple[Row, ...]:
         text_row("advice", "advice", version.advice),
         Row("test_loss", "test\nloss", loss_text(loss), loss, "measured", "nats"),
         Row("test_accuracy", "accu-\nracy", percent_text(accuracy), accuracy, "measured"),
-        Row("messages", "mes-\nsages", count_text(version.messages), version.messages),
+        Row("messages", "mes-\nsages", f"{version.messages:,}", version.messages),
         Row("bytes", "kB", f"{version.bytes / 1000:,.1f}", version.bytes / 1000, unit="kB"),
     )
 
@@ -141,7 +141,7 @@ def _happened(
     who = _who(version.sites)
     if version.operation == "train":
         # Reached by rounds with all sites.
-        rounds = f"{count_text(version.rounds)} {'round' if version.rounds == 1 else 'rounds'}"
+        rounds = f"{version.rounds:,} {'round' if version.rounds == 1 else 'rounds'}"
         return f"{who} trained together in {rounds}; {_tested(version)}."
     by = "" if version.rung is None else f" by {_RUNGS[version.rung]}"
     parts = [f"moved by {_distance(version.distance_to_previous)}"]
@@ -197,11 +197,11 @@ def _learnt(document: FederationDocument) -> list[str]:
             seen += f"; {_in_versions(clear)}, in clear, it saw those of each site"
     said = [
         f"Who learnt what: {seen}; each site saw the models and nothing else of other sites. "
-        f"{count_text(messages)} messages with numbers, {size / 1000:,.1f} kB."
+        f"{messages:,} messages with numbers, {size / 1000:,.1f} kB."
     ]
     if document.carried_messages is not None and document.carried_bytes is not None:
         said.append(
-            f"Flower carried {count_text(document.carried_messages)} messages in all, questions and "
+            f"Flower carried {document.carried_messages:,} messages in all, questions and "
             f"confirmations included, {document.carried_bytes / 1000:,.1f} kB."
         )
     return said
@@ -312,11 +312,11 @@ def valuation_sentences(valuation: FederationValuation) -> list[str]:
 def _worth(valuation: FederationValuation) -> str:
     where = "has on offer" if valuation.change == "add" else "has in the model"
     if valuation.mode == "items":
-        what = f"{count_text(valuation.n)} records that site {valuation.provider} {where}"
-        harm = f"; {count_text(valuation.harmful)} of them harm"
+        what = f"{valuation.n:,} records that site {valuation.provider} {where}"
+        harm = f"; {valuation.harmful:,} of them harm"
     else:
         what, harm = f"All that site {valuation.provider} {where}", ""
-    took = f"{count_text(valuation.messages)} messages, {_size(valuation.bytes)}"
+    took = f"{valuation.messages:,} messages, {_size(valuation.bytes)}"
     if valuation.seconds is not None:
         took += f", {valuation.seconds:.1f} s"
     taken = " They were not taken into the model." if valuation.change == "add" else ""

@@ -5,10 +5,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, StrictStr
+from pydantic import Field, StrictStr
 
-from epsilens.document.numbers import Count, NumberType, OptionalNonNegative, OptionalNumber
-from epsilens.document.parts import DocumentHead, Names, Part, as_list
+from epsilens.document.parts import (
+    Count,
+    DocumentHead,
+    Names,
+    NumberType,
+    OptionalNonNegative,
+    OptionalNumber,
+    Part,
+)
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -154,13 +161,13 @@ class MaskDocument(DocumentHead):
     """Accuracy of guessing the most common answer."""
     identity_guess: OptionalNumber = None
     """Accuracy of guessing the most common person."""
-    features: Annotated[list[MaskFeature], BeforeValidator(as_list)] = Field(default_factory=list)
+    features: list[MaskFeature] = Field(default_factory=list)
     """Every feature, in the order of the table."""
-    outcomes: Annotated[list[MaskOutcome], BeforeValidator(as_list)] = Field(default_factory=list)
+    outcomes: list[MaskOutcome] = Field(default_factory=list)
     """What models reach with nothing masked, with as much at random, and with the chosen mask."""
-    curve: Annotated[list[MaskPoint], BeforeValidator(as_list)] = Field(default_factory=list)
+    curve: list[MaskPoint] = Field(default_factory=list)
     """What is kept at other levels, α ascending."""
-    relaxed: Annotated[list[RelaxedEpsilon], BeforeValidator(as_list)] = Field(default_factory=list)
+    relaxed: list[RelaxedEpsilon] = Field(default_factory=list)
     """Where models were attacked: the budget that exposes as much once features are masked."""
 
 

@@ -8,58 +8,40 @@ from collections.abc import Sequence
 from typing import Literal
 
 from epsilens.document.audit import AuditDocument
-from epsilens.document.federation import FederationDocument
-from epsilens.document.inspection import InspectDocument
-from epsilens.document.kinds import Document
+from epsilens.document.kinds import (
+    InspectDocument,
+    ReleaseDocument,
+    ValueDocument,
+    ValuePoint,
+)
 from epsilens.document.mask import MaskDocument, MaskOutcome, RelaxedEpsilon
-from epsilens.document.release import ReleaseDocument
-from epsilens.document.rounding import (
+from epsilens.document.view import Line, Row, Table, View, text_row
+from epsilens.document.wording import (
     NOTHING,
     bound_text,
-    count_text,
     delta_text,
     epsilon_text,
+    loss_unit,
     percent_text,
+    sentence_case,
 )
-from epsilens.document.value import ValueDocument, ValuePoint
-from epsilens.document.view import Line, Row, Table, View, text_row
-from epsilens.document.wording import loss_unit, sentence_case
-
-
-def other_view(document: Document) -> View:
-    """Return the view of a document that is neither a what-if, nor a risk, nor a decision."""
-    if isinstance(document, FederationDocument):
-        from epsilens.document.federation_view import federation_view
-
-        return federation_view(document)
-    if isinstance(document, InspectDocument):
-        return inspect_view(document)
-    if isinstance(document, ReleaseDocument):
-        return release_view(document)
-    if isinstance(document, AuditDocument):
-        return audit_view(document)
-    if isinstance(document, MaskDocument):
-        return mask_view(document)
-    if isinstance(document, ValueDocument):
-        return value_view(document)
-    raise TypeError(f"no view of {type(document).__name__}")
 
 
 def inspect_view(document: InspectDocument) -> View:
     """Return the columns of a table, what they are and which can be protected."""
     n_columns = len(document.columns)
     unit = "column" if n_columns == 1 else "columns"
-    title = f"{count_text(document.rows)} rows, {count_text(n_columns)} {unit}"
+    title = f"{document.rows:,} rows, {n_columns:,} {unit}"
     lines = []
     for column in document.columns:
-        missing = count_text(column.n_missing) if column.n_missing else NOTHING
+        missing = f"{column.n_missing:,}" if column.n_missing else NOTHING
         details = [", ".join(column.categories or []), column.note or ""]
         lines.append(
             Line(
                 (
                     text_row("name", "column", column.name),
                     text_row("kind", "kind", column.kind),
-                    Row("n_distinct", "values", count_text(column.n_distinct), column.n_distinct),
+                    Row("n_distinct", "values", f"{column.n_distinct:,}", column.n_distinct),
                     Row("n_missing", "missing", missing, column.n_missing),
                     text_row(
                         "protectable", "can be protected", "yes" if column.protectable else "no"
@@ -75,7 +57,7 @@ def release_view(document: ReleaseDocument) -> View:
     """Return what a release did and what budget it spent."""
     shuffled = document.provenance.settings.get("order") == "shuffled"
     title = (
-        f"{count_text(document.rows)} records released by {document.mechanism}"
+        f"{document.rows:,} records released by {document.mechanism}"
         f"{', in random order' if shuffled else ''}."
     )
     spent = document.record_epsilon
@@ -104,7 +86,7 @@ def audit_view(document: AuditDocument) -> View:
     """Return what an audit proved, what was claimed and is true, and how it was found."""
     at = f" at δ = {delta_text(document.claimed_delta)}" if document.claimed_delta else ""
     true = document.true_epsilon
-    right, guesses = count_text(document.n_correct), count_text(document.n_guesses)
+    right, guesses = f"{document.n_correct:,}", f"{document.n_guesses:,}"
     fixed = document.selection.isdecimal()
     rows = (
         _bound_row(document),
@@ -124,7 +106,7 @@ def audit_view(document: AuditDocument) -> View:
         text_row(
             "n_correct",
             "guesses",
-            f"{right} right of {guesses}, {count_text(document.n_canaries)} canaries",
+            f"{right} right of {guesses}, {document.n_canaries:,} canaries",
         ),
         text_row("method", "method", document.method),
         text_row(
@@ -200,7 +182,7 @@ def mask_view(document: MaskDocument) -> View:
         Line(
             (
                 text_row("masking", "", _MASKINGS[row.masking]),
-                Row("n_masked", "features masked", count_text(row.n_masked), row.n_masked),
+                Row("n_masked", "features masked", f"{row.n_masked:,}", row.n_masked),
                 _accuracy_row(row, "utility", "the task"),
                 _accuracy_row(row, "identity", "recognising people"),
             )
@@ -294,22 +276,22 @@ def _first(document: MaskDocument) -> str:
     n_features = len(document.kept) + len(document.masked)
     if not document.masked and 0 < document.n_explained < _FEWEST:
         return (
-            f"Too few records to judge: only {count_text(document.n_explained)} were explained, so that none of the "
-            f"{count_text(n_features)} features is masked."
+            f"Too few records to judge: only {document.n_explained:,} were explained, so that none of the "
+            f"{n_features:,} features is masked."
         )
     if not document.masked:
         return (
             f"No feature needs to be masked at α = {document.alpha:g}: none of the "
-            f"{count_text(n_features)} both identifies and can be spared."
+            f"{n_features:,} both identifies and can be spared."
         )
     if not document.kept:
         return (
             f"No feature can be kept at α = {document.alpha:g}: each of the "
-            f"{count_text(n_features)} identifies, and none serves the task well enough."
+            f"{n_features:,} identifies, and none serves the task well enough."
         )
     named = ", ".join(document.masked[:_NAMED])
     if len(document.masked) > _NAMED:
-        named = f"{count_text(len(document.masked))} features ({named}, …)"
+        named = f"{len(document.masked):,} features ({named}, …)"
     who = " for somebody" if document.scope == "identity" else ""
     bound = ""
     if document.solver == "greedy" and document.utility_bound is not None:
@@ -317,7 +299,7 @@ def _first(document: MaskDocument) -> str:
     elif document.solver == "near-exact":
         bound = " (the most that is possible, to one in a million)"
     return (
-        f"Mask {named}{who} ({count_text(len(document.masked))} of {count_text(n_features)} "
+        f"Mask {named}{who} ({len(document.masked):,} of {n_features:,} "
         f"features): {percent_text(document.utility_kept)} of the importance for the task is kept{bound}, and "
         f"{percent_text(document.privacy_kept)} of the identifying importance."
     )
@@ -373,7 +355,7 @@ def value_view(document: ValueDocument) -> View:
     lines = []
     for share in dict.fromkeys(point.share for point in document.curve):
         here = {point.order: point for point in document.curve if point.share == share}
-        count = count_text(next(iter(here.values())).n_records)
+        count = f"{next(iter(here.values())).n_records:,}"
         text = f"{100 * (share or 0.0):.3g} % ({count})"
         rows = [Row("share", "dropped" if goes else "added", text, share)]
         for order, heading in orders.items():
@@ -391,7 +373,7 @@ def value_view(document: ValueDocument) -> View:
 def _value_sentences(document: ValueDocument) -> list[str]:
     """Say in words what was found."""
     unit, mean = loss_unit(document), document.mean or 0.0
-    count = count_text(document.n)
+    count = f"{document.n:,}"
     if document.scored == "training":
         moves = "rises" if mean >= 0 else "falls"
         first = (
@@ -407,10 +389,10 @@ def _value_sentences(document: ValueDocument) -> list[str]:
     clearly = ""
     if document.clearly_harmful is not None:
         clearly = (
-            f"; {count_text(document.clearly_harmful)} by more than two standard errors of this "
+            f"; {document.clearly_harmful:,} by more than two standard errors of this "
             "test set, the others may be chance"
         )
-    sentences = [first, f"{count_text(document.harmful)} score below zero{clearly}."]
+    sentences = [first, f"{document.harmful:,} score below zero{clearly}."]
     sentences += _value_verdict(document)
     if document.batch_factor is not None:
         measured = ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
 from pydantic import (
     BaseModel,
@@ -22,16 +22,107 @@ from pydantic import (
 )
 
 import epsilens
-from epsilens.document.numbers import (
-    Count,
-    Flag,
-    JsonValue,
-    NumberType,
-    OptionalNumber,
-    plain_value,
-)
 from epsilens.errors import COMMAND_LINE
 from epsilens.notes import Note, Severity
+
+# --- What kind of truth a number carries, and how numbers travel through JSON ---
+
+NumberType: TypeAlias = Literal["proven", "proven given b", "measured", "estimated"]
+
+NUMBER_TYPES: tuple[NumberType, ...] = get_args(NumberType)
+
+NUMBER_TYPE_MEANINGS: Mapping[NumberType, str] = {
+    "proven": "A bound that holds by mathematical proof for every data set.",
+    "proven given b": "A bound that holds by mathematical proof if everybody else's data give away no "
+    "more answers than b, which is measured and taken at its upper confidence bound.",
+    "measured": "Observed by really doing it, on this data; it has sampling error.",
+    "estimated": "Computed without really doing it, by an approximation that can be off.",
+}
+
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+
+_INFINITY_WORDS = {"inf": math.inf, "-inf": -math.inf}
+
+
+def plain_value(value: object) -> object:
+    """Turn a scalar of an array library into the plain Python number it stands for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plain_value(np.float64(0.5)), plain_value(np.bool_(True)), plain_value("text")
+    (0.5, True, 'text')
+    """
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        item: object = value.item()  # type: ignore[attr-defined]
+        return item
+    return value
+
+
+def _read_number(value: object) -> object:
+    value = plain_value(value)
+    if isinstance(value, str):
+        if value in _INFINITY_WORDS:
+            return _INFINITY_WORDS[value]
+        raise ValueError('must be a number or "inf"')
+    if isinstance(value, bool):
+        raise ValueError("must be a number, not true or false")
+    return value
+
+
+def _read_optional_number(value: object) -> object:
+    value = _read_number(value)
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _write_number(value: float | None) -> float | str | None:
+    if value is None or math.isfinite(value):
+        return value
+    return "inf" if value > 0 else "-inf"
+
+
+def _read_count(value: object) -> object:
+    value = plain_value(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError("must be a whole number")
+    return value
+
+
+def _read_flag(value: object) -> object:
+    value = plain_value(value)
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")
+    return value
+
+
+_WRITE = PlainSerializer(_write_number, when_used="json")
+
+OptionalNumber = Annotated[
+    float | None,
+    BeforeValidator(_read_optional_number),
+    _WRITE,
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf"]}, {"type": "null"}]}),
+]
+NonNegative = Annotated[
+    float,
+    Field(ge=0),
+    BeforeValidator(_read_number),
+    _WRITE,
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"const": "inf"}]}),
+]
+OptionalNonNegative = Annotated[
+    Annotated[float, Field(ge=0)] | None,
+    BeforeValidator(_read_optional_number),
+    _WRITE,
+    WithJsonSchema(
+        {"anyOf": [{"type": "number", "minimum": 0}, {"const": "inf"}, {"type": "null"}]}
+    ),
+]
+Count = Annotated[int, Field(ge=0), BeforeValidator(_read_count)]
+Flag = Annotated[bool, BeforeValidator(_read_flag)]
+
+
+# --- What every document has: where it comes from, what to know first, what kind of truth its numbers carry ---
 
 DOCUMENT_VERSION = 2
 
@@ -52,26 +143,10 @@ def _as_json_value(value: object) -> JsonValue:
     raise ValueError("settings must be made of text, numbers, true, false, null, lists and objects")
 
 
-def _as_settings(value: object) -> object:
-    return _as_json_value(value) if isinstance(value, dict) else value
-
-
-def as_list(value: object) -> object:
-    """Return a tuple as a list, for a document is compared with what JSON gives back."""
-    return list(value) if isinstance(value, tuple) else value
-
-
-def check_ends(part: BaseModel, name: str) -> None:
-    """Refuse an interval whose ends, `name_low` and `name_high`, stand the wrong way round."""
-    low, high = getattr(part, f"{name}_low"), getattr(part, f"{name}_high")
-    if low is not None and high is not None and low > high:
-        raise ValueError(f"{name}_low must not exceed {name}_high")
-
-
 Settings = Annotated[
-    dict[str, object], BeforeValidator(_as_settings), WithJsonSchema({"type": "object"})
+    dict[str, object], BeforeValidator(_as_json_value), WithJsonSchema({"type": "object"})
 ]
-Names = Annotated[list[StrictStr], BeforeValidator(as_list)]
+Names: TypeAlias = list[StrictStr]
 
 _NOTE_KEYS = {"code", "severity", "text"}
 
@@ -152,6 +227,16 @@ class Part(BaseModel):
         # pydantic before 2.10 warns of the key `model_epsilon`.
         protected_namespaces=(),
     )
+
+    @model_validator(mode="after")
+    def _intervals_are_ordered(self) -> Self:
+        """Refuse an interval whose ends, `NAME_low` and `NAME_high`, stand the wrong way round."""
+        for lower in (name for name in type(self).model_fields if name.endswith("_low")):
+            upper = f"{lower.removesuffix('_low')}_high"
+            low, high = getattr(self, lower), getattr(self, upper)
+            if low is not None and high is not None and low > high:
+                raise ValueError(f"{lower} must not exceed {upper}")
+        return self
 
 
 class Provenance(Part):

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from epsilens.document.numbers import (
+from epsilens.document.parts import (
+    Baseline,
     Count,
+    DocumentHead,
+    Names,
     NumberType,
     OptionalNonNegative,
     OptionalNumber,
+    Part,
 )
-from epsilens.document.parts import Baseline, DocumentHead, Names, Part, as_list, check_ends
 
 RiskMechanism: TypeAlias = Literal["rr", "dpsgd"]
 
@@ -91,7 +94,6 @@ class RiskCell(Part):
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
-        check_ends(self, "answer_inference")
         if self.epsilon is None and self.record_epsilon is None:
             raise ValueError("a cell needs epsilon or record_epsilon")
         return self
@@ -139,13 +141,11 @@ class RiskDocument(DocumentHead):
     """How many records' membership was attacked."""
     protect: Names = Field(default_factory=list)
     """The protected columns; empty for dpsgd, which protects whole records."""
-    n_answers: Annotated[list[Count], BeforeValidator(as_list)] = Field(default_factory=list)
+    n_answers: list[Count] = Field(default_factory=list)
     """Number of possible answers of each protected column; empty for dpsgd, or where it is not known."""
-    cells: Annotated[list[RiskCell], BeforeValidator(as_list)]
+    cells: list[RiskCell]
     """Epsilon ascending."""
-    equivalent_epsilon: Annotated[list[EquivalentEpsilon], BeforeValidator(as_list)] = Field(
-        default_factory=list
-    )
+    equivalent_epsilon: list[EquivalentEpsilon] = Field(default_factory=list)
     """Where two tables are compared: the budget of the other that exposes as much."""
 
 

@@ -6,47 +6,42 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
-from epsilens.document.cost_wording import (
+from epsilens.document.clauses import (
+    ceiling_is_open,
+    confidence_text,
     interval_text,
     outcome_interval,
     outcome_text,
+    proof_text,
+    range_text,
     unanswered_reason,
     unanswered_text,
 )
 from epsilens.document.decision import DecisionDocument
 from epsilens.document.risk import RiskCell, RiskDocument
-from epsilens.document.risk_wording import (
-    ceiling_is_open,
-    compared_p_text,
-    confidence_text,
-    proof_text,
-    range_text,
-)
-from epsilens.document.rounding import (
-    at_least_text,
-    at_most_text,
-    bound_text,
-    count_text,
-    delta_text,
-    epsilon_text,
-    loss_text,
-    percent_text,
-    points_text,
-    rounds_to_zero,
-)
 from epsilens.document.whatif import WhatIfCell, WhatIfDocument
 from epsilens.document.wording import (
     ATTACKER,
     answers_text,
+    at_least_text,
+    at_most_text,
     axis_budget,
+    bound_text,
     budget_distance,
     budget_text,
-    change_decimals,
     cost_type,
+    delta_text,
+    epsilon_text,
     is_model_release,
+    loss_decimals,
+    loss_text,
     loss_unit,
     own_budget,
+    p_value_text,
+    percent_text,
+    points_text,
     protected_text,
+    rounds_to_zero,
     sentence_case,
     typical_cell,
     whom_text,
@@ -174,7 +169,7 @@ def cost_clause(document: WhatIfDocument, cell: WhatIfCell) -> str:
 
 
 def _loss_clause(document: WhatIfDocument, cell: WhatIfCell, *, measured: bool) -> str:
-    decimals = change_decimals(document)
+    decimals = loss_decimals(document.baseline.loss)
     in_nats = loss_unit(document) == "nats"
     loss, unit = ("test loss", " nats") if in_nats else ("mean squared error on the test rows", "")
     before = document.baseline.loss
@@ -353,9 +348,11 @@ def exposed_clause(document: RiskDocument, cell: RiskCell) -> str | None:
     top, floor, chance = cell.asr_max, cell.asr_max_null_q95, cell.asr_max_p_value
     if top is None:
         return None
-    count = count_text(document.n_targets)
+    count = f"{document.n_targets:,}"
     beside = "" if floor is None else f"; chance alone reaches {percent_text(floor)}"
-    sure = "" if chance is None else f", p {compared_p_text(chance)}"
+    p_value = p_value_text(chance)
+    sign = "" if p_value.startswith("<") else "= "
+    sure = "" if chance is None else f", p {sign}{p_value}"
     return (
         f"the most exposed of {count} records is recognised {percent_text(top)} of the time{beside} "
         f"(measured{sure})"
@@ -372,7 +369,7 @@ def membership_sentences(document: RiskDocument, cell: RiskCell, *, at: str = ""
     if not noticed:
         return [
             f"Membership of the training data{at} is not distinguishable from chance: {clause}. "
-            f"The largest of {count_text(document.n_targets)} rates says nothing more."
+            f"The largest of {document.n_targets:,} rates says nothing more."
         ]
     said = f"Membership of the training data{at}: {clause}."
     if least is not None and least > _COIN:
@@ -576,7 +573,7 @@ def assessment_paragraph(
     many = len(document.risk.protect) > 1
     verb = "are" if many else "is"
     parts = [
-        f"A model trained on {count_text(n_train)} records{origin} is to be used or published. "
+        f"A model trained on {n_train:,} records{origin} is to be used or published. "
         f"Before training, {what} of {whom_text(cost.group)} {verb} replaced by randomised response "
         f"with the privacy budget {budget_text(cost)} (local differential privacy): "
         f"{_odds_clause(cost.record_epsilon, many=many)}"
@@ -604,7 +601,7 @@ def assessment_paragraph(
     parts.append(
         f"Computed with epsilens {document.provenance.version}"
         f"{'' if seed is None else f', seed {seed}'}, on "
-        f"{count_text(document.risk.n_models)} attacked models."
+        f"{document.risk.n_models:,} attacked models."
     )
     return " ".join(parts)
 

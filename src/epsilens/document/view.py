@@ -7,62 +7,54 @@ and the same rounding. A cost that failed its check has no number in any view.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from epsilens.document.cost_wording import (
+from epsilens.document.clauses import (
+    ceiling_note,
     change_title,
-    gap_unit,
     interval_text,
+    is_randomised_response,
+    models_text,
     outcome_interval,
     outcome_text,
+    range_text,
     unanswered_text,
 )
 from epsilens.document.decision import DecisionDocument
 from epsilens.document.kinds import Document
-from epsilens.document.numbers import NumberType
+from epsilens.document.parts import NumberType
 from epsilens.document.risk import RiskCell, RiskDocument
-from epsilens.document.risk_wording import (
-    ceiling_note,
-    is_randomised_response,
-    models_text,
-    range_text,
-)
-from epsilens.document.rounding import (
-    NOTHING,
-    at_most_text,
-    auc_change_text,
-    bound_text,
-    change_text,
-    count_text,
-    delta_text,
-    epsilon_text,
-    p_value_text,
-    percent_text,
-    points_text,
-)
 from epsilens.document.sentences import risk_sentences, whatif_sentence
 from epsilens.document.whatif import WhatIfCell, WhatIfDocument
 from epsilens.document.wording import (
     GAP_MEANINGS,
     GAPS,
     NO_PRIVACY,
+    NOTHING,
     OUTCOME_NAMES,
     answers_text,
+    at_most_text,
     axis_budget,
+    bound_text,
     budget_symbol,
-    change_decimals,
+    change_text,
     cost_type,
+    delta_text,
+    epsilon_text,
     group_label,
     group_names,
+    loss_decimals,
     loss_unit,
+    p_value_text,
+    percent_text,
+    points_text,
     sentence_case,
     typical_cell,
 )
 
 COST_TITLE = "What a privacy budget costs"
-_GAP_KEYS = tuple(f"{gap}_change" for gap in GAPS)
 _ALWAYS = ("loss_change",)
 """What a table is about stays in it, even where nothing of it could be computed."""
 _T = TypeVar("_T")
@@ -192,7 +184,7 @@ class Table:
             shown += [line for n, line in enumerate(mine) if n in few or line.is_chosen]
         if len(shown) == len(self.lines):
             return self
-        count = count_text(len(self.lines))
+        count = f"{len(self.lines):,}"
         note = f"{len(shown)} of {count} rows shown; {where} them all."
         return replace(self, lines=tuple(shown), notes=(*self.notes, note))
 
@@ -248,15 +240,20 @@ def view(document: Document) -> View:
     >>> [(row.title, row.text, row.kind) for row in shown.rows[:2]]
     [('ε', '1', 'proven'), ('change of test loss (nats)', '+0.0200', 'estimated')]
     """
-    from epsilens.document import other_views
+    from epsilens.document import federation_view, other_views
 
-    if isinstance(document, WhatIfDocument):
-        return whatif_view(document)
-    if isinstance(document, RiskDocument):
-        return risk_view(document)
-    if isinstance(document, DecisionDocument):
-        return decision_view(document)
-    return other_views.other_view(document)
+    views: dict[str, Callable[[Any], View]] = {
+        "whatif": whatif_view,
+        "risk": risk_view,
+        "decision": decision_view,
+        "inspect": other_views.inspect_view,
+        "release": other_views.release_view,
+        "audit": other_views.audit_view,
+        "mask": other_views.mask_view,
+        "value": other_views.value_view,
+        "federation": federation_view.federation_view,
+    }
+    return views[document.kind](document)
 
 
 def text_row(key: str, title: str, text: str) -> Row:
@@ -278,14 +275,6 @@ def thinned(items: Sequence[_T], most: int) -> list[_T]:
     return [items[round(number * step)] for number in range(most)]
 
 
-def _budget_row(
-    document: WhatIfDocument | RiskDocument, cell: WhatIfCell | RiskCell, kind: NumberType | None
-) -> Row:
-    """Give the budget of a cell: per column, or per record where columns differ."""
-    budget = axis_budget(document, cell)
-    return Row("epsilon", budget_symbol(document), epsilon_text(budget), budget, kind)
-
-
 def cost_rows(document: WhatIfDocument, cell: WhatIfCell) -> tuple[Row, ...]:
     """Write what one budget would cost one group.
 
@@ -300,13 +289,18 @@ def cost_rows(document: WhatIfDocument, cell: WhatIfCell) -> tuple[Row, ...]:
     >>> [row.text for row in rows if row.key in ("loss_change", "loss_change_high")]
     ['+0.0210', '+0.0300']
     """
-    kind, unit, decimals = cost_type(document, cell), loss_unit(document), change_decimals(document)
-    budget: NumberType | None = "proven" if document.is_about_privacy else None
+    kind, unit, decimals = (
+        cost_type(document, cell),
+        loss_unit(document),
+        loss_decimals(document.baseline.loss),
+    )
+    proven: NumberType | None = "proven" if document.is_about_privacy else None
+    budget, symbol = axis_budget(document, cell), budget_symbol(document)
     high, points = cell.loss_change_high, "percentage points"
     worst = outcome_interval(document, cell, "accuracy")
     low = cell.accuracy_change if worst is None else worst.low
     rows = [
-        _budget_row(document, cell, budget),
+        Row("epsilon", symbol, epsilon_text(budget), budget, proven),
         Row(
             "loss_change",
             change_title(document, "loss"),
@@ -333,19 +327,13 @@ def cost_rows(document: WhatIfDocument, cell: WhatIfCell) -> tuple[Row, ...]:
             points,
         ),
         Row("accuracy_change_low", "accuracy down to", points_text(low), low, kind, points),
-        Row("auc_change", "AUC", auc_change_text(cell.auc_change), cell.auc_change, kind),
+        Row("auc_change", "AUC", change_text(cell.auc_change, decimals=3), cell.auc_change, kind),
     ]
-    rows += [
-        Row(
-            key,
-            f"{OUTCOME_NAMES[gap]} ({gap_unit(document, gap)})",
-            outcome_text(document, cell, gap) or NOTHING,
-            getattr(cell, key),
-            kind,
-            gap_unit(document, gap),
-        )
-        for gap, key in zip(GAPS, _GAP_KEYS, strict=True)
-    ]
+    for gap in GAPS:
+        of = "points" if gap == "accuracy_gap" else unit
+        text = outcome_text(document, cell, gap) or NOTHING
+        number = getattr(cell, f"{gap}_change")
+        rows.append(Row(f"{gap}_change", f"{OUTCOME_NAMES[gap]} ({of})", text, number, kind, of))
     return (*rows, text_row("trusted", "trusted", "yes" if cell.trusted else "no"))
 
 
@@ -368,7 +356,8 @@ def attack_rows(document: RiskDocument, cell: RiskCell) -> tuple[Row, ...]:
         return Row(key, title, text, number, kind)
 
     high = cell.answer_inference_high
-    rows = [_budget_row(document, cell, "proven")]
+    budget = axis_budget(document, cell)
+    rows = [Row("epsilon", budget_symbol(document), epsilon_text(budget), budget, "proven")]
     if is_randomised_response(document):
         guessed = "guessed, all at once" if len(document.protect) > 1 else "guessed"
         rows += [
@@ -418,16 +407,12 @@ def whatif_view(document: WhatIfDocument) -> View:
     if (unanswered := unanswered_text(document)) is not None:
         notes.append(unanswered)
     tables = [Table(f"{COST_TITLE} ({kind})", lines)]
-    moved = [
-        replace(line, group=group_label(cell.group), is_faint=False)
-        for line, cell in zip(lines, document.cells, strict=True)
-        if any(line[key].number is not None for key in _GAP_KEYS)
-    ]
-    if moved:
-        gaps = [
-            gap
-            for gap, key in zip(GAPS, _GAP_KEYS, strict=True)
-            if any(line[key].number is not None for line in moved)
+    gaps = [gap for gap in GAPS if any(line[f"{gap}_change"].number is not None for line in lines)]
+    if gaps:
+        moved = [
+            replace(line, group=group_label(cell.group), is_faint=False)
+            for line, cell in zip(lines, document.cells, strict=True)
+            if any(line[f"{gap}_change"].number is not None for gap in gaps)
         ]
         has_range = any(
             outcome_interval(document, cell, gap) for cell in document.cells for gap in gaps
@@ -519,7 +504,7 @@ def _risk_notes(document: RiskDocument, keys: Sequence[str]) -> list[str]:
     if "asr_max_null_q95" in keys:
         notes.append(
             "Most exposed: the record whose membership is seen most often. The largest of "
-            f"{count_text(document.n_targets)} is large by chance alone; p is how often chance "
+            f"{document.n_targets:,} is large by chance alone; p is how often chance "
             "reaches it."
         )
         if is_randomised_response(document):

@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, StrictStr, model_validator
+from pydantic import Field, StrictStr
 
-from epsilens.document.numbers import (
+from epsilens.document.parts import (
+    Baseline,
+    DocumentHead,
     Flag,
     NonNegative,
     NumberType,
     OptionalNonNegative,
     OptionalNumber,
+    Part,
 )
-from epsilens.document.parts import Baseline, DocumentHead, Part, as_list, check_ends
 from epsilens.errors import InputError
 
 PUBLIC_BODY = "public_body"
@@ -63,11 +65,6 @@ class WhatIfCell(Part):
     trusted: Flag = True
     """Whether the checks of the approximation passed."""
 
-    @model_validator(mode="after")
-    def _interval_is_ordered(self) -> Self:
-        check_ends(self, "loss_change")
-        return self
-
 
 class OutcomeInterval(Part):
     """The 5-95 % prediction interval of accuracy, AUC or a gap for one cell.
@@ -105,11 +102,9 @@ class WhatIfDocument(DocumentHead):
     """The kind of document."""
     baseline: Baseline
     """The model before anything is randomised."""
-    cells: Annotated[list[WhatIfCell], BeforeValidator(as_list)]
+    cells: list[WhatIfCell]
     """Groups in the given order, epsilon ascending."""
-    intervals: Annotated[list[OutcomeInterval], BeforeValidator(as_list)] = Field(
-        default_factory=list
-    )
+    intervals: list[OutcomeInterval] = Field(default_factory=list)
     """Prediction intervals of accuracy, AUC and gaps, where they were computed."""
 
     @property

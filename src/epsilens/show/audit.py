@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from epsilens.document import AuditDocument, bound_text
-from epsilens.document.rounding import epsilon_text
+from epsilens.document.wording import epsilon_text
 from epsilens.show.look import ACCENT, INK, dressed, subtitle
 
 if TYPE_CHECKING:

@@ -21,18 +21,21 @@ from epsilens.document import (
     is_model_release,
     loss_unit,
 )
-from epsilens.document.cost_wording import change_title, unanswered_text
-from epsilens.document.risk_wording import NOTHING_HIDDEN, is_randomised_response
-from epsilens.document.rounding import (
+from epsilens.document.clauses import (
+    NOTHING_HIDDEN,
+    change_title,
+    is_randomised_response,
+    unanswered_text,
+)
+from epsilens.document.wording import (
     NOTHING,
+    budget_title,
     change_text,
-    count_text,
     epsilon_text,
     loss_decimals,
     loss_text,
     percent_text,
 )
-from epsilens.document.wording import budget_title
 from epsilens.errors import InputError
 from epsilens.show.cost import drawn_text
 from epsilens.show.look import ACCENT, INK, change_limits, dressed, plotted_rows, subtitle
@@ -510,7 +513,7 @@ def comparison_texts(numbers: Mapping[str, object]) -> dict[str, str]:
     decimals = loss_decimals(known["baseline_loss"])
     ceiling = _at_most(known["answer_inference_ceiling"])
     return {
-        "n_train": count_text(int(known["n_train"] or 0)),
+        "n_train": f"{int(known['n_train'] or 0):,}",
         "baseline_loss": loss_text(known["baseline_loss"], decimals=decimals),
         "epsilon": epsilon_text(known["epsilon"]),
         "loss_change": change_text(known["loss_change"], decimals=decimals),

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from epsilens.document import EVERYBODY, WhatIfCell, WhatIfDocument, cost_type, group_names
-from epsilens.document.cost_wording import change_title, unanswered_text
-from epsilens.document.rounding import auc_change_text, change_text, epsilon_text, points_text
+from epsilens.document.clauses import change_title, unanswered_text
 from epsilens.document.view import COST_TITLE
 from epsilens.document.wording import (
     GAP_MEANINGS,
@@ -20,8 +19,11 @@ from epsilens.document.wording import (
     Outcome,
     axis_budget,
     budget_title,
-    change_decimals,
+    change_text,
+    epsilon_text,
     group_label,
+    loss_decimals,
+    points_text,
 )
 from epsilens.errors import InputError, setting
 from epsilens.show.look import (
@@ -495,5 +497,5 @@ def drawn_text(document: WhatIfDocument, change: float, outcome: Outcome) -> str
     if outcome in PERCENT_OUTCOMES:
         return points_text(change / 100)
     if outcome == "auc":
-        return auc_change_text(change)
-    return change_text(change, decimals=change_decimals(document))
+        return change_text(change, decimals=3)
+    return change_text(change, decimals=loss_decimals(document.baseline.loss))

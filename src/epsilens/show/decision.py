@@ -7,9 +7,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from epsilens.document import DecisionDocument, cost_type
-from epsilens.document.risk_wording import models_text
-from epsilens.document.rounding import epsilon_text
-from epsilens.document.wording import Outcome, axis_budget, budget_title
+from epsilens.document.clauses import models_text
+from epsilens.document.wording import Outcome, axis_budget, budget_title, epsilon_text
 from epsilens.errors import InputError
 from epsilens.show.cost import cost_plot, shapes_by_type, spoken_description, subtitle_lines
 from epsilens.show.look import ACCENT, dressed, legend_layout, panel_title, subtitle

@@ -11,7 +11,7 @@ from epsilens.document import (
     FederationVersion,
 )
 from epsilens.document.federation_view import OPERATIONS
-from epsilens.document.rounding import epsilon_text
+from epsilens.document.wording import epsilon_text
 from epsilens.errors import InputError
 from epsilens.show.look import ACCENT, INK, dressed, subtitle, value_axis
 

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from epsilens._validate import as_count
 from epsilens.document import MaskDocument
-from epsilens.document.rounding import count_text
 from epsilens.errors import InputError
 from epsilens.show.look import ACCENT, DASHES, FONT, INK, dressed, panel_title, subtitle, value_axis
 
@@ -70,7 +69,7 @@ def mask_chart(document: MaskDocument, *, width: int = 560, height: int = 300) -
             text="Which features identify, and which serve the task",
             subtitle=subtitle(
                 [
-                    f"{count_text(len(document.masked))} of {count_text(len(document.features))} "
+                    f"{len(document.masked):,} of {len(document.features):,} "
                     f"masked at α = {document.alpha:g}; importances estimated by "
                     f"{document.provenance.method.upper()}",
                     "accuracies measured on test records, by training again without the masked "

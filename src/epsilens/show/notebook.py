@@ -15,11 +15,13 @@ from epsilens.document import (
     group_names,
     loss_unit,
 )
-from epsilens.document.rounding import epsilon_text, loss_text, percent_text
 from epsilens.document.view import COST_TITLE, Line, Table, view
 from epsilens.document.wording import (
     axis_budget,
-    change_decimals,
+    epsilon_text,
+    loss_decimals,
+    loss_text,
+    percent_text,
 )
 
 _LEFT = ' style="text-align:left;padding:.15em .6em"'
@@ -163,7 +165,7 @@ def _summary(document: WhatIfDocument) -> str:
         if len(budgets) > 1:
             ends = f"{len(budgets)} budgets from {ends} to {epsilon_text(max(budgets))}"
         parts.append(ends if len(names) == 1 else f"{len(names)} groups, {ends}")
-    loss = loss_text(baseline.loss, decimals=change_decimals(document))
+    loss = loss_text(baseline.loss, decimals=loss_decimals(document.baseline.loss))
     before = f"before anything is randomised: test loss {loss} {loss_unit(document)}"
     if baseline.accuracy is not None:
         before += f", accuracy {percent_text(baseline.accuracy)}"

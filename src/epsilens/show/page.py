@@ -21,9 +21,7 @@ from epsilens.document import (
     cost_type,
     group_names,
 )
-from epsilens.document.cost_wording import change_title
-from epsilens.document.risk_wording import models_text
-from epsilens.document.rounding import count_text
+from epsilens.document.clauses import change_title, models_text
 from epsilens.document.wording import (
     ATTACKER,
     Outcome,
@@ -516,7 +514,7 @@ def _risk_caption(document: RiskDocument, attack: str) -> str:
         )
     else:
         parts.append(
-            f"The most exposed of {count_text(document.n_targets)} records: the largest of so many "
+            f"The most exposed of {document.n_targets:,} records: the largest of so many "
             "rates is large by chance alone, and inside the grey it shows nothing. Randomised "
             "response protects the answer, not membership: there is no ceiling."
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from epsilens.decision.limits import DEFAULT_MAX_ADVANTAGE
+from epsilens.decision.question import DEFAULT_MAX_ADVANTAGE
 from epsilens.document import (
     EVERYBODY,
     FEWEST_RUNS,
@@ -25,9 +25,14 @@ from epsilens.document import (
     loss_unit,
     to_dict,
 )
-from epsilens.document.rounding import epsilon_text
 from epsilens.document.view import view
-from epsilens.document.wording import ATTACKER, OUTCOME_NAMES, axis_budget, typical_cell
+from epsilens.document.wording import (
+    ATTACKER,
+    OUTCOME_NAMES,
+    axis_budget,
+    epsilon_text,
+    typical_cell,
+)
 from epsilens.errors import InputError, InputTypeError
 from epsilens.show.inlining import chart_library, inline_json, inline_script, script_hash
 from epsilens.show.page import page_charts, page_keys, still_picture

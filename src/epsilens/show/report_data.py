@@ -31,18 +31,14 @@ from epsilens.document import (
     own_budget,
     spending_text,
 )
-from epsilens.document.cost_wording import expected_text, gap_unit, outcome_interval
-from epsilens.document.decision import risk_at as attack_at
-from epsilens.document.risk_wording import ceiling_is_open, proof_text, range_text
-from epsilens.document.rounding import (
-    NOTHING,
-    auc_text,
-    count_text,
-    epsilon_text,
-    loss_text,
-    percent_text,
-    seconds_text,
+from epsilens.document.clauses import (
+    ceiling_is_open,
+    outcome_interval,
+    outcome_text,
+    proof_text,
+    range_text,
 )
+from epsilens.document.decision import risk_at as attack_at
 from epsilens.document.sentences import (
     assessment_paragraph,
     cell_sentence,
@@ -55,12 +51,17 @@ from epsilens.document.view import Line, Row, Table, attack_rows, cost_rows, vie
 from epsilens.document.wording import (
     GAP_MEANINGS,
     GAPS,
+    NOTHING,
     OUTCOME_NAMES,
     RANGED,
     answers_text,
     axis_budget,
-    change_decimals,
+    epsilon_text,
+    loss_decimals,
+    loss_text,
+    percent_text,
     protected_text,
+    seconds_text,
     whom_text,
 )
 
@@ -206,7 +207,9 @@ def cell_data(
     for outcome in RANGED:
         is_range = outcome_interval(cost, cell, outcome) is not None
         shown[outcome] = texts[f"{outcome}_change"]
-        shown[f"expected_{outcome}"] = expected_text(cost, cell, outcome) if is_range else None
+        shown[f"expected_{outcome}"] = (
+            outcome_text(cost, cell, outcome, is_mean=True) if is_range else None
+        )
     if isinstance(document, DecisionDocument) and cell.group == EVERYBODY:
         risk, data = risk_at(document, cell), (question or {}).get("data")
         shown["holder"] = holder_text(cell, risk, many=len(document.risk.protect) > 1)
@@ -264,7 +267,7 @@ def gaps_of(document: WhatIfDocument, cells: Sequence[WhatIfCell]) -> list[dict[
         {
             "key": gap,
             "words": OUTCOME_NAMES[gap],
-            "unit": gap_unit(document, gap),
+            "unit": "points" if gap == "accuracy_gap" else loss_unit(document),
             "meaning": GAP_MEANINGS[gap],
         }
         for gap in GAPS
@@ -284,14 +287,14 @@ def baseline_rows(document: WhatIfDocument) -> list[tuple[str, str]]:
     ('test loss', '0.5000 squared error')
     """
     baseline = document.baseline
-    loss = loss_text(baseline.loss, decimals=change_decimals(document))
+    loss = loss_text(baseline.loss, decimals=loss_decimals(document.baseline.loss))
     rows = [
         ("test loss", baseline.loss, f"{loss} {loss_unit(document)}"),
         ("accuracy", baseline.accuracy, percent_text(baseline.accuracy)),
-        ("area under the ROC curve", baseline.auc, auc_text(baseline.auc)),
-        ("training rows", baseline.n_train, count_text(baseline.n_train)),
-        ("test rows", baseline.n_test, count_text(baseline.n_test)),
-        ("coefficients", baseline.n_parameters, count_text(baseline.n_parameters)),
+        ("area under the ROC curve", baseline.auc, loss_text(baseline.auc, decimals=3)),
+        ("training rows", baseline.n_train, f"{baseline.n_train:,}"),
+        ("test rows", baseline.n_test, f"{baseline.n_test:,}"),
+        ("coefficients", baseline.n_parameters, f"{baseline.n_parameters:,}"),
     ]
     return [(name, text) for name, number, text in rows if number is not None]
 

@@ -13,21 +13,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from epsilens.document import RiskCell, RiskDocument
-from epsilens.document.risk_wording import (
-    before_text,
+from epsilens.document.clauses import (
+    baseline_text,
     confidence_text,
     is_randomised_response,
     models_text,
 )
-from epsilens.document.rounding import (
+from epsilens.document.sentences import exposed_clause
+from epsilens.document.wording import (
+    answers_text,
     at_most_text,
+    axis_budget,
     bound_text,
-    count_text,
+    budget_title,
     epsilon_text,
     percent_text,
+    sentence_case,
 )
-from epsilens.document.sentences import exposed_clause
-from epsilens.document.wording import answers_text, axis_budget, budget_title, sentence_case
 from epsilens.errors import InputError
 from epsilens.show.look import (
     ACCENT,
@@ -183,6 +185,7 @@ def _all_panels(document: RiskDocument) -> list[Panel]:
             ),
         ]
     many = len(document.protect) > 1
+    before = baseline_text(document.cells[0]) if document.cells else None
     return [
         Panel(
             "answer",
@@ -205,7 +208,7 @@ def _all_panels(document: RiskDocument) -> list[Panel]:
                 ),
                 Series(
                     f"proven: at most this{' at once' if many else ''}, "
-                    f"given {before_text(document) or 'a baseline'} from everybody else's data",
+                    f"given {before or 'a baseline'} from everybody else's data",
                     "answer_inference_ceiling",
                     INK,
                     (2, 3),
@@ -554,7 +557,7 @@ def _subtitle(document: RiskDocument) -> list[str]:
     lines = [f"{sentence_case(said)}."]
     if any(cell.asr_max_null_q95 is not None for cell in document.cells):
         lines.append(
-            f"The largest of {count_text(document.n_targets)} rates of recognition is large by "
+            f"The largest of {document.n_targets:,} rates of recognition is large by "
             "chance alone: inside the grey it shows nothing."
         )
     return lines + outside_lines(document)

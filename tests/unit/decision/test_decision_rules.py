@@ -26,7 +26,7 @@ from epsilens.document import (
     load_document,
     to_json,
 )
-from epsilens.document.risk_wording import ceiling_is_open
+from epsilens.document.clauses import ceiling_is_open
 from epsilens.errors import InputError, InputTypeError
 from epsilens.risk import AttackStudy, RiskCurve
 from epsilens.show import write_report

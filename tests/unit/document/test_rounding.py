@@ -6,8 +6,8 @@ from types import ModuleType
 
 import pytest
 
-from epsilens.document import rounding
-from epsilens.document.wording import change_decimals
+from epsilens.document import wording as rounding
+from epsilens.document.wording import loss_decimals
 
 
 @pytest.mark.parametrize(
@@ -16,14 +16,14 @@ from epsilens.document.wording import change_decimals
 def test_decimals_follow_the_size_of_the_loss(
     build: ModuleType, scale: float, decimals: int
 ) -> None:
-    assert change_decimals(build.make_whatif(loss_scale=scale)) == decimals
+    assert loss_decimals(build.make_whatif(loss_scale=scale).baseline.loss) == decimals
 
 
 def test_a_loss_of_nothing_has_four_decimals(build: ModuleType) -> None:
     document = build.make_whatif()
     for loss in (0.0, None, math.inf):
         start = document.baseline.model_copy(update={"loss": loss})
-        assert change_decimals(document.model_copy(update={"baseline": start})) == 4
+        assert loss_decimals(start.loss) == 4
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_nothing_is_a_dash() -> None:
     for write in (
         rounding.points_text,
         rounding.percent_text,
-        rounding.auc_text,
-        rounding.auc_change_text,
+        rounding.loss_text,
+        rounding.change_text,
         rounding.seconds_text,
     ):
         assert write(None) == rounding.NOTHING

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from epsilens.document import NUMBER_TYPES, View, view
-from epsilens.document.rounding import NOTHING
+from epsilens.document.wording import NOTHING
 from epsilens.show import decision_table, risk_table, whatif_table
 from epsilens.show.notebook import decision_html, risk_html, whatif_html
 from epsilens.show.report_data import cell_data

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from epsilens.document import face_value_text, load_document
-from epsilens.document.risk_wording import ceiling_note, proof_text
+from epsilens.document.clauses import ceiling_note, proof_text
 from epsilens.document.sentences import (
     assessment_paragraph,
     decision_sentence,

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from epsilens.document import DecisionDocument, WhatIfCell, WhatIfDocument, to_json
-from epsilens.document.cost_wording import unanswered_text
+from epsilens.document.clauses import unanswered_text
 from epsilens.document.sentences import assessment_paragraph, cell_sentence, decision_sentence
 from epsilens.show import (
     comparison_chart,

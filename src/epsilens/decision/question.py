@@ -1,19 +1,99 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cost and risk of the same mechanism on one axis of budgets."""
+"""The limits of a decision: the acceptable loss, and what an attacker may get."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
+from epsilens._validate import as_at_least_zero, as_loss_limit, as_share
 from epsilens.document import (
     EVERYBODY,
-    Baseline,
     Point,
     RiskDocument,
     WhatIfDocument,
     joined_points,
 )
 from epsilens.errors import InputError, setting
+
+DEFAULT_MAX_ADVANTAGE = 0.1
+"""Largest advantage where no limit is given."""
+RETRAINING_SECONDS = 20.0
+"""Time for training again where the cost failed its check."""
+SIMULATED_CONFIDENCE = 0.9
+"""Confidence level of the interval that comes with a measured attack rate."""
+SMALL_COST = 0.01
+"""Share of the loss before up to which an expected increase may count as none."""
+CLEAR_COST = 0.05
+"""Share of the loss before that the upper end of a cost may not pass where the cost counts as none."""
+NO_COST = 0.001
+"""Share of the loss before up to which every increase counts as none."""
+
+
+@dataclass(frozen=True)
+class CheckedLimits:
+    """Checked limits; at least one of the first three is set."""
+
+    loss: float | None
+    rate: float | None
+    advantage: float | None
+    confidence: float
+    seconds: float
+    is_default: bool = False
+
+
+def read_limits(
+    *,
+    max_loss_increase: float | None = None,
+    max_attack_rate: float | None = None,
+    max_advantage: float | None = None,
+    confidence: float = SIMULATED_CONFIDENCE,
+    measured: bool = False,
+    proven_only: bool = False,
+    seconds: float = RETRAINING_SECONDS,
+) -> CheckedLimits:
+    """Check the limits of `decide`; without any the default on the advantage holds.
+
+    Raises
+    ------
+    InputError
+        If one is no limit, or two exclude each other.
+
+    Examples
+    --------
+    >>> read_limits().advantage, read_limits(max_loss_increase=0.01).loss
+    (0.1, 0.01)
+    """
+    if max_attack_rate is not None and max_advantage is not None:
+        raise InputError(
+            "expected one limit on the attack, got two. Give "
+            f"{setting('max_attack_rate')} or {setting('max_advantage')}."
+        )
+    if measured and proven_only:
+        raise InputError(
+            f"{setting('measured')} and {setting('proven_only')} contradict each other. Leave one of them "
+            "out; without either the proven ceiling decides."
+        )
+    if isinstance(max_attack_rate, int | float) and not 0 < max_attack_rate < 1:
+        raise InputError(
+            argument="max_attack_rate",
+            expected="greater than 0 and less than 1",
+            got=f"{max_attack_rate:g}",
+            hint="Give a share, for instance 0.8.",
+        )
+    is_default = max_loss_increase is None and max_attack_rate is None and max_advantage is None
+    advantage = DEFAULT_MAX_ADVANTAGE if is_default else max_advantage
+    return CheckedLimits(
+        loss=None if max_loss_increase is None else as_loss_limit(max_loss_increase),
+        rate=None if max_attack_rate is None else as_share(max_attack_rate, name="max_attack_rate"),
+        advantage=None if advantage is None else as_share(advantage, name="max_advantage"),
+        confidence=as_share(confidence, name="confidence"),
+        seconds=as_at_least_zero(seconds, name="seconds"),
+        is_default=is_default,
+    )
+
+
+# --- Cost and risk of the same mechanism on one axis of budgets ---
 
 
 def join(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
@@ -45,7 +125,12 @@ def join(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
     >>> [point.epsilon for point in join(cost, risk)]
     [2.0]
     """
-    _require_one_mechanism(cost, risk)
+    mechanism = cost.provenance.settings.get("mechanism", "rr")
+    if mechanism != "rr" or {cell.mechanism for cell in risk.cells} != {"rr"}:
+        raise InputError(
+            "cost and risk must be of one mechanism, randomised response: the ε of DP-SGD is of "
+            "something else and does not belong on the same axis. Ask both with mechanism 'rr'."
+        )
     difference = _difference(cost, risk)
     if difference is not None:
         raise InputError(f"cost and risk must be of one question, but {difference}")
@@ -60,15 +145,6 @@ def join(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
             "cost and risk must share at least one ε, got none. Ask both with the same grid."
         )
     return points
-
-
-def _require_one_mechanism(cost: WhatIfDocument, risk: RiskDocument) -> None:
-    mechanism = cost.provenance.settings.get("mechanism", "rr")
-    if mechanism != "rr" or {cell.mechanism for cell in risk.cells} != {"rr"}:
-        raise InputError(
-            "cost and risk must be of one mechanism, randomised response: the ε of DP-SGD is of "
-            "something else and does not belong on the same axis. Ask both with mechanism 'rr'."
-        )
 
 
 def _difference(cost: WhatIfDocument, risk: RiskDocument) -> str | None:
@@ -109,33 +185,27 @@ def _difference(cost: WhatIfDocument, risk: RiskDocument) -> str | None:
             "they are not of the same data: columns or numbers of rows differ. Ask both of the same "
             "training and test data."
         )
-    other = None if risk.baseline is None else _model_difference(cost.baseline, risk.baseline)
-    if other is not None:
-        return (
-            f"before anything is randomised their models differ: {other}. Ask both of the same model "
-            "and the same file, without changing it between."
-        )
-    return None
+    one, other = cost.baseline, risk.baseline
+    if other is None:
+        return None
+    differs = None
+    if one.n_train != other.n_train:
+        differs = f"{one.n_train} and {other.n_train} training rows"
+    elif one.n_test != other.n_test:
+        differs = f"{one.n_test} and {other.n_test} test rows"
+    elif _are_apart(one.loss, other.loss, _NOISE):
+        differs = f"test loss {one.loss:.6g} and {other.loss:.6g}"
+    # A row that lies on the border may fall on either side of it.
+    elif _are_apart(one.accuracy, other.accuracy, 2.5 / max(one.n_test, 1)):
+        differs = f"accuracy {one.accuracy:.4g} and {other.accuracy:.4g}"
+    return differs and (
+        f"before anything is randomised their models differ: {differs}. Ask both of the same model "
+        "and the same file, without changing it between."
+    )
 
 
 _NOISE = 1e-5
 """By how much two fits of one model may differ: solvers stop at gradients far below this."""
-
-
-def _model_difference(one: Baseline, other: Baseline) -> str | None:
-    """Name what tells two models apart, as far as both documents say how good they are."""
-    for name, counts in (
-        ("training rows", (one.n_train, other.n_train)),
-        ("test rows", (one.n_test, other.n_test)),
-    ):
-        if counts[0] != counts[1]:
-            return f"{counts[0]} and {counts[1]} {name}"
-    if _are_apart(one.loss, other.loss, _NOISE):
-        return f"test loss {one.loss:.6g} and {other.loss:.6g}"
-    # A row that lies on the border may fall on either side of it.
-    if _are_apart(one.accuracy, other.accuracy, 2.5 / max(one.n_test, 1)):
-        return f"accuracy {one.accuracy:.4g} and {other.accuracy:.4g}"
-    return None
 
 
 def _are_apart(one: float | None, other: float | None, most: float) -> bool:

@@ -4,14 +4,26 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from epsilens.document.risk import RiskCell, RiskDocument
-from epsilens.document.rounding import (
+from epsilens.document.whatif import OutcomeInterval, WhatIfCell, WhatIfDocument
+from epsilens.document.wording import (
+    EVERYBODY,
+    OUTCOME_NAMES,
+    PERCENT_OUTCOMES,
+    Outcome,
+    Ranged,
     at_most_text,
-    count_text,
-    p_value_text,
+    axis_budget,
+    change_text,
+    epsilon_text,
+    group_label,
+    group_names,
+    loss_decimals,
+    loss_unit,
+    points_text,
 )
-from epsilens.document.whatif import WhatIfCell, WhatIfDocument
 
 PROVES = 0.8
 """Largest advantage at which the proof is said to say something."""
@@ -179,21 +191,8 @@ def models_text(document: RiskDocument) -> str:
     ...                          n_targets=9, cells=[]))
     'measured on 256 models, each trained on a random half of the records'
     """
-    count = count_text(document.n_models)
+    count = f"{document.n_models:,}"
     return f"measured on {count} models, each trained on a random half of the records"
-
-
-def before_text(document: RiskDocument) -> str | None:
-    """Write how often answers are guessed from everybody else's data; it is one for all ε.
-
-    Examples
-    --------
-    >>> from epsilens.document import Provenance
-    >>> before_text(RiskDocument(provenance=Provenance(method="shadow models"), n_models=2, n_targets=9,
-    ...     cells=[RiskCell(epsilon=1.0, mechanism="rr", answer_inference_baseline=0.724)]))
-    '72.4%'
-    """
-    return baseline_text(document.cells[0]) if document.cells else None
 
 
 def ceiling_is_open(risk: RiskCell) -> bool:
@@ -254,18 +253,6 @@ def range_text(cell: RiskCell) -> str | None:
     return f"{100 * low:.1f}–{100 * high:.1f}%"
 
 
-def compared_p_text(value: float) -> str:
-    """Write a p-value behind its name, with the sign that belongs there.
-
-    Examples
-    --------
-    >>> compared_p_text(0.4), compared_p_text(1e-9)
-    ('= 0.40', '< 0.001')
-    """
-    text = p_value_text(value)
-    return text if text.startswith("<") else f"= {text}"
-
-
 def ceiling_note(document: RiskDocument) -> str:
     """Say what the ceiling of an answer is a ceiling of.
 
@@ -277,7 +264,7 @@ def ceiling_note(document: RiskDocument) -> str:
     "Ceiling (proven given b): from everybody else's data an attacker guesses up to b = 72.4% of the
     answers; with the person's own randomised answer at most this share."
     """
-    before = before_text(document)
+    before = baseline_text(document.cells[0]) if document.cells else None
     b = "b" if before is None else f"b = {before}"
     if len(document.protect) > 1:
         return (
@@ -288,3 +275,186 @@ def ceiling_note(document: RiskDocument) -> str:
         f"Ceiling (proven given b): from everybody else's data an attacker guesses up to {b} of the "
         "answers; with the person's own randomised answer at most this share."
     )
+
+
+# --- Words for the cost: changes with their intervals, and why a budget has no answer ---
+
+
+def change_title(document: WhatIfDocument, outcome: Outcome) -> str:
+    """Name the vertical axis, with its unit.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=2.0, method="exact",
+    ...                   loss_change=0.02)
+    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                           cells=[cell])
+    >>> change_title(document, "loss")
+    'change of test loss (nats)'
+    """
+    title = f"change of {OUTCOME_NAMES[outcome]}"
+    if outcome == "auc":
+        return title
+    unit = "percentage points" if outcome in PERCENT_OUTCOMES else loss_unit(document)
+    return f"{title} ({unit})"
+
+
+def failed_check(method: str) -> str:
+    """Say why an estimate is not shown: a sentence without its end.
+
+    Examples
+    --------
+    >>> failed_check("influence")
+    'the first-order estimate failed its checks'
+    """
+    if method == "exact":
+        return "one run may move the predictions too far for this method"
+    name = {"influence": "first-order ", "newton": "Newton "}.get(method, "")
+    return f"the {name}estimate failed its checks"
+
+
+def unanswered_reason(method: str) -> str:
+    """Say why an estimate is not shown, and what to do instead.
+
+    Examples
+    --------
+    >>> unanswered_reason("exact")
+    'one run may move the predictions too far for this method. The method `retrain` measures it.'
+    """
+    advice = "`retrain` measures it" if method == "exact" else "`exact` is more accurate"
+    return f"{failed_check(method)}. The method {advice}."
+
+
+def unanswered_text(document: WhatIfDocument) -> str | None:
+    """Say at which budgets no estimate passed its checks, why, and what to do; None if all did.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cells = [WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
+    ...                     loss_change=0.02, trusted=epsilon > 0.3) for epsilon in (0.1, 0.3, 1.0)]
+    >>> unanswered_text(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                                cells=cells))
+    'No estimate at ε ≤ 0.3: one run may move the predictions too far for this method. The method
+    `retrain` measures it.'
+    """
+    failed = [cell for cell in document.cells if not cell.trusted]
+    if not failed:
+        return None
+    places = {name: _unanswered_place(document, name) for name in group_names(document)}
+    if len(set(places.values())) == 1:
+        where = next(iter(places.values()))
+    else:
+        where = " and ".join(
+            f"{place} for {group_label(name) if name == EVERYBODY else f'the group “{name}”'}"
+            for name, place in places.items()
+            if place is not None
+        )
+    return f"No estimate {where}: {unanswered_reason(failed[0].method)}"
+
+
+def _unanswered_place(document: WhatIfDocument, group: str) -> str | None:
+    """Name the budgets at which a group has no estimate; None if it has one everywhere."""
+    cells = [cell for cell in document.cells if cell.group == group]
+    cells.sort(key=lambda cell: axis_budget(document, cell))
+    passed = [cell.trusted for cell in cells]
+    n_failed = len(passed) - sum(passed)
+    if not n_failed:
+        return None
+    budgets = [epsilon_text(axis_budget(document, cell)) for cell in cells]
+    if n_failed == len(cells):
+        return f"at ε = {budgets[0]}" if len(cells) == 1 else "at any ε of the grid"
+    if not any(passed[:n_failed]):
+        return f"at ε ≤ {budgets[n_failed - 1]}"
+    if not any(passed[-n_failed:]):
+        return f"at ε ≥ {budgets[-n_failed]}"
+    return f"at {n_failed} of {len(cells)} ε"
+
+
+def outcome_interval(
+    document: WhatIfDocument,
+    cell: WhatIfCell,
+    outcome: Literal["accuracy", "auc", "loss_gap", "accuracy_gap"],
+) -> OutcomeInterval | None:
+    """Find the range that nine of ten runs show, or None without one.
+
+    Examples
+    --------
+    >>> from epsilens.document import (Baseline, OutcomeInterval, Provenance, WhatIfCell,
+    ...                                WhatIfDocument)
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02)
+    >>> interval = OutcomeInterval(group="all", epsilon=1.0, outcome="auc", low=-0.03, high=0.001)
+    >>> outcome_interval(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                                 cells=[cell], intervals=[interval]), cell, "auc").low
+    -0.03
+    """
+    for item in document.intervals:
+        if (item.group, item.epsilon, item.outcome) == (cell.group, cell.epsilon, outcome):
+            return None if item.low is None or item.high is None else item
+    return None
+
+
+def interval_text(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
+    """Give the range of the loss change that nine of ten runs show, or None without one.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02, loss_change_low=-0.001, loss_change_high=0.04)
+    >>> interval_text(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                              cells=[cell]), cell)
+    '−0.0010 to +0.0400'
+    """
+    if cell.loss_change_low is None or cell.loss_change_high is None:
+        return None
+    decimals = loss_decimals(document.baseline.loss)
+    low = change_text(cell.loss_change_low, decimals=decimals)
+    high = change_text(cell.loss_change_high, decimals=decimals)
+    return f"{low} to {high}"
+
+
+def outcome_text(
+    document: WhatIfDocument, cell: WhatIfCell, outcome: Ranged, *, is_mean: bool = False
+) -> str | None:
+    """Give the change of accuracy or of a gap: the range of nine runs in ten where it is known.
+
+    Parameters
+    ----------
+    document : WhatIfDocument
+    cell : WhatIfCell
+        One of its cells.
+    outcome : {"accuracy", "loss_gap", "accuracy_gap"}
+    is_mean : bool
+        Whether the mean over runs is wanted even where the range is known.
+
+    Returns
+    -------
+    str or None
+        None where the change has no meaning.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02, accuracy_change=-0.0134)
+    >>> outcome_text(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                             cells=[cell]), cell, "accuracy")
+    '−1.3'
+    """
+    change: float | None = getattr(cell, f"{outcome}_change")
+    if change is None:
+        return None
+    interval = None if is_mean else outcome_interval(document, cell, outcome)
+    ends = [change] if interval is None else [interval.low, interval.high]
+    if outcome != "loss_gap":
+        return " to ".join(map(points_text, ends))
+    decimals = loss_decimals(document.baseline.loss)
+    return " to ".join(change_text(end, decimals=decimals) for end in ends)
