@@ -17,7 +17,7 @@ import pandas as pd
 from epsilens import WhatIf
 from epsilens.data import Prepared, prepare
 from epsilens.errors import EstimateNotTrustworthyError, InputError, MissingExtraError
-from epsilens.models.default import default_estimator
+from epsilens.models.scikit_learn import default_estimator
 
 FEWEST_ROWS, MOST_ROWS = 100, 60_000
 MOST_COLUMNS = 45

@@ -71,7 +71,7 @@ def guess_once() -> Iterator[None]:
     predictors themselves are tested without it.
     """
     from epsilens.risk import study
-    from epsilens.risk.guess_from_others import cross_fitted_rates
+    from epsilens.risk.answer_inference import cross_fitted_rates
 
     kept: dict[bytes, tuple[dict[str, float], Any]] = {}
 

@@ -330,7 +330,7 @@ class Study:
         ignores_categories : bool
             Whether nothing is randomised, so that declared answers get no columns of their own.
         """
-        from epsilens.models.default import default_estimator
+        from epsilens.models.scikit_learn import default_estimator
 
         if self._is_given:
             return self.model
@@ -353,7 +353,7 @@ class Study:
         is_dense : bool
             Whether the encoded records are needed with all their zeros too.
         """
-        from epsilens.models.default import require_factorisable
+        from epsilens.models.scikit_learn import require_factorisable
 
         if not self._is_given:
             require_factorisable(self.prepared, what=what, is_dense=is_dense)

@@ -518,7 +518,7 @@ def test_whatif_with_unseen_categories_in_the_test_file(
 def test_a_model_too_wide_for_memory_is_refused_before_it_is_trained(
     command, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr("epsilens.models.default.MOST_FACTORISED", 20)
+    monkeypatch.setattr("epsilens.models.scikit_learn.MOST_FACTORISED", 20)
     monkeypatch.setattr("sklearn.linear_model.LogisticRegression.fit", None)
     places = [f"{SECRET} {row % 40}" for row in range(200)]
     answers = ["no", "yes", "yes", "no", "no"] * 40

@@ -37,7 +37,6 @@ OPTIONAL = {
     "masking/importances.py": {"lime", "shap"},
     "models/opacus_reference.py": {"opacus", "torch"},
     "models/ray_connection.py": {"ray"},
-    "models/ray_task.py": {"ray"},
     "models/torch_head.py": {"torch"},
     "valuation/ckks.py": {"tenseal"},
     "valuation/item_messages.py": {"cryptography"},

@@ -21,7 +21,7 @@ from epsilens.data.expressions import parse_expression
 from epsilens.decision import decide
 from epsilens.document import load_document, to_json
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning
-from epsilens.models.default import default_estimator
+from epsilens.models.scikit_learn import default_estimator
 from epsilens.risk import AttackStudy
 
 MODELS = 48

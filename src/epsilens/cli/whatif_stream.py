@@ -117,7 +117,7 @@ def _kept_passes(
     checkpoint: str | None, identity: dict[str, object]
 ) -> AbstractContextManager[object]:
     """Return where finished passes are kept, if a folder was named."""
-    from epsilens.models.block_store import PassStore, keeping_passes
+    from epsilens.models.passes import PassStore, keeping_passes
 
     if checkpoint is None:
         return nullcontext()

@@ -21,10 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 from epsilens._types import Progress
 from epsilens._validate import require_extra
 from epsilens.errors import InputError, setting
-from epsilens.models.block_store import BlockStore
 from epsilens.models.dp_sgd import Ensemble
 from epsilens.models.dp_sgd_settings import DPSGDSettings
 from epsilens.models.networks import Floats, Network
+from epsilens.models.passes import BlockStore
 from epsilens.models.privacy_accounting import NoiseCalibration
 
 if TYPE_CHECKING:

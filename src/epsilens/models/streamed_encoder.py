@@ -36,8 +36,8 @@ from epsilens.data.schema import (
     left_out,
 )
 from epsilens.errors import InputError, setting
-from epsilens.models.default import default_estimator
 from epsilens.models.passes import Part, current_passes, reduce_pass
+from epsilens.models.scikit_learn import default_estimator
 from epsilens.models.streamed_records import RowReading, absent, plain_column
 from epsilens.notes import Note
 

@@ -15,12 +15,12 @@ import numpy as np
 
 from epsilens._types import FloatArray, Progress
 from epsilens.data.parquet_pieces import Piece
-from epsilens.models.block_store import current_store
 from epsilens.models.design import Design
 from epsilens.models.passes import (
     Part,
     added,
     current_passes,
+    current_store,
     largest,
     reduce_pass,
 )

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from epsilens.risk.equivalent import equivalent_epsilon
     from epsilens.risk.likelihood_ratio import lira
     from epsilens.risk.logits import scores_from_logits, scores_from_margins
-    from epsilens.risk.membership_attack import MembershipAttack
+    from epsilens.risk.membership_attack import BalancedAccuracy, MembershipAttack
     from epsilens.risk.proven_epsilon import ProvenEpsilon
     from epsilens.risk.result import RiskCurve
-    from epsilens.risk.roc import BalancedAccuracy
     from epsilens.risk.shadow_ensemble import ShadowEnsemble, TorchTraining
     from epsilens.risk.study import AttackStudy
     from epsilens.risk.success_rate import NullOfMaximum, null_of_maximum
@@ -51,11 +50,10 @@ __getattr__, __dir__ = lazy_exports(
     {
         "epsilens.models.dp_sgd_settings": ["DPSGDSettings"],
         "epsilens.risk.answer_inference": ["inference_ceiling"],
-        "epsilens.risk.roc": ["BalancedAccuracy"],
         "epsilens.risk.equivalent": ["equivalent_epsilon"],
         "epsilens.risk.likelihood_ratio": ["lira"],
         "epsilens.risk.logits": ["scores_from_logits", "scores_from_margins"],
-        "epsilens.risk.membership_attack": ["MembershipAttack"],
+        "epsilens.risk.membership_attack": ["BalancedAccuracy", "MembershipAttack"],
         "epsilens.risk.proven_epsilon": ["ProvenEpsilon"],
         "epsilens.risk.result": ["RiskCurve"],
         "epsilens.risk.shadow_ensemble": ["ShadowEnsemble", "TorchTraining"],

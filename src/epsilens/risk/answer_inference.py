@@ -10,18 +10,29 @@ of people like them; it bounds what their own answer adds to that.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_epsilon, as_unit
+from epsilens.data.frames import to_pandas
 from epsilens.influence.alternatives import Alternatives
 from epsilens.mechanisms import guess_ceiling
+from epsilens.models.passes import one_blas_thread
 from epsilens.models.problem import Loss
+from epsilens.risk.success_rate import lower_rate
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _CALIBRATION_PAIRS = 20_000
 _NEWTON_STEPS = 50
@@ -251,3 +262,403 @@ def _fit_calibration(
         if longest < 1e-8:
             break
     return Calibration(share=float(weights[0]), evidence=float(weights[1]))
+
+
+# --- How well a person's protected answers are guessed from everybody else's data ---
+
+Predictor: TypeAlias = Literal[
+    "boosted trees", "people with the same value", "forest", "linear model"
+]
+
+CONFIDENCE = 0.95
+"""One-sided confidence of the upper bound of the baseline, for all predictors together."""
+MOST_TRAINING_ROWS = 8_000
+"""Rows that one predictor learns from. More make it slower and hardly better."""
+_MOST_CELLS = 3_000_000
+_MOST_FOR_TREES = 64
+_MOST_COLUMNS = 1_000
+_MOST_ANSWERS = 24
+_MOST_ANSWERS_OF_A_FOREST = 300
+_MOST_PAIRED = 8
+_MOST_NEIGHBOURS = 8_000
+_LOOKUP_NUMBERS = 1 << 22
+_MOST_CATEGORIES = 250
+_MANY_VALUES = 100
+_MOST_SHARED = 5
+_PARTS = 5
+_TREES = 300
+
+
+@dataclass(frozen=True)
+class GuessFromOthers:
+    """How often the best guess without a person's own answers is right.
+
+    Attributes
+    ----------
+    rate : float
+        The share of people whose protected answers the best predictor guesses.
+    high : float
+        Upper confidence bound of what the predictors reach: 95 % for all of them together.
+    predictor : str
+        The predictor with that rate.
+    """
+
+    rate: float
+    high: float
+    predictor: str
+
+
+def best_guess(
+    rates: Mapping[str, float], *, n_people: int, at_least: float = 0.0
+) -> GuessFromOthers:
+    """Return the best of several predictors, with an upper confidence bound.
+
+    Parameters
+    ----------
+    rates : mapping of predictor to float
+        The share of people each of them guesses, people it was not trained on.
+    n_people : int
+        Number of people that the rates were measured on.
+    at_least : float
+        A rate that the bound is never below, such as that of models of randomised answers.
+
+    Returns
+    -------
+    GuessFromOthers
+
+    Notes
+    -----
+    Each of m predictors gets a one-sided Clopper–Pearson bound at confidence 1 − 0.05/m, so that all
+    of them hold together with 95 % and the choice of the best is paid for.
+
+    Examples
+    --------
+    >>> found = best_guess({"most common answer": 0.6, "boosted trees": 0.7}, n_people=1000)
+    >>> found.predictor, round(found.high, 3)
+    ('boosted trees', 0.728)
+    """
+    predictor = max(rates, key=lambda name: rates[name])
+    rate = max(rates[predictor], at_least)
+    # Rounded up to whole people: the bound is never too low.
+    wrong = np.floor(n_people * (1.0 - np.array(list(rates.values()))) + 1e-9).astype(np.int64)
+    level = (1.0 - CONFIDENCE) / len(rates)
+    ends = 1.0 - lower_rate(wrong, np.full(len(rates), n_people), level=level)
+    return GuessFromOthers(rate, float(max(ends.max(), rate)), predictor)
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class KnownColumns:
+    """What an attacker knows of every person: all columns that are not protected.
+
+    Attributes
+    ----------
+    values : array of shape (n, p)
+        Numbers, and categories as codes, the most common first. A missing number is below all others, a
+        missing category one of its own.
+    is_category : array of bool, shape (p,)
+    shared : array of int, shape (n, q)
+        Codes of columns whose values few people share, such as a household, a day or a first name.
+    """
+
+    values: FloatArray
+    is_category: BoolArray
+    shared: NDArray[np.intp]
+
+    @classmethod
+    def of(
+        cls, table: object, *, hidden: set[str], label: NDArray[np.number] | None
+    ) -> KnownColumns:
+        """Read the columns of a table.
+
+        Parameters
+        ----------
+        table : frame, array or sparse matrix
+        hidden : set of str
+            The protected columns.
+        label : array of shape (n,), optional
+            The label, where it is not protected.
+        """
+        if scipy.sparse.issparse(table):
+            whole = scipy.sparse.csc_array(table)
+            often = np.argsort(-np.diff(whole.indptr), kind="stable")[:_MOST_COLUMNS]
+            columns = list(whole[:, np.sort(often)].toarray().T.astype(np.float64))
+            kinds = [False] * len(columns)
+        else:
+            frame = to_pandas(table)
+            read = [_as_numbers(frame[name]) for name in frame.columns if name not in hidden]
+            columns, kinds = [values for values, _ in read], [kind for _, kind in read]
+        if label is not None:
+            columns.append(np.asarray(label, dtype=np.float64))
+            kinds.append(False)
+        # The label comes last and is never among those left out.
+        if len(columns) > _MOST_COLUMNS:
+            columns, kinds = columns[-_MOST_COLUMNS:], kinds[-_MOST_COLUMNS:]
+        values = np.column_stack(columns) if columns else np.empty((0, 0))
+        return cls(values, np.array(kinds, dtype=bool), _shared_codes(values))
+
+    @property
+    def n_training_rows(self) -> int:
+        """Number of rows that a predictor learns from at most."""
+        n_columns = max(int(self.values.shape[1]), 1)
+        return min(MOST_TRAINING_ROWS, max(1_000, _MOST_CELLS // n_columns))
+
+
+def _as_numbers(series: pd.Series[Any]) -> tuple[FloatArray, bool]:
+    """Return a column as numbers, and whether they are codes of categories."""
+    import pandas as pd
+    from pandas.api import types
+
+    if types.is_bool_dtype(series) or types.is_numeric_dtype(series):
+        found = pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    elif types.is_datetime64_any_dtype(series) or types.is_timedelta64_dtype(series):
+        days = series.astype("int64").to_numpy(np.float64)
+        found = np.where(series.isna().to_numpy(), np.nan, days)
+    else:
+        codes = pd.factorize(series.astype("string"), use_na_sentinel=False)[0]
+        rank = np.empty(codes.max(initial=0) + 1)
+        rank[np.argsort(-np.bincount(codes, minlength=1), kind="stable")] = np.arange(len(rank))
+        return rank[codes], True
+    is_number = np.isfinite(found)
+    least = found[is_number].min(initial=0.0)
+    return np.where(is_number, found, least - 1.0), False
+
+
+def _shared_codes(values: FloatArray) -> NDArray[np.intp]:
+    """Return the columns with many values of which a quarter of the people share theirs."""
+    found = []
+    for column in values.T:
+        distinct, codes, counts = np.unique(column, return_inverse=True, return_counts=True)
+        if len(distinct) > _MANY_VALUES and counts[counts > 1].sum() >= len(column) // 4:
+            found.append(codes.astype(np.intp))
+    kept = found[:_MOST_SHARED]
+    return np.column_stack(kept) if kept else np.empty((len(values), 0), dtype=np.intp)
+
+
+def cross_fitted_rates(
+    known: KnownColumns, truth: NDArray[np.intp], generator: np.random.Generator
+) -> dict[str, float]:
+    """Return how often each predictor guesses the answers of people it was not trained on.
+
+    Parameters
+    ----------
+    known : KnownColumns
+    truth : array of int, shape (n,)
+        The protected answers of every person as one number.
+    generator : numpy.random.Generator
+        Deals people to folds.
+
+    Returns
+    -------
+    dict of str to float
+        Empty where nothing is known of people, or all have one answer.
+
+    Notes
+    -----
+    Boosted trees and the linear model guess the 24 most common joint answers, the forest and the look-ups the
+    300 most common. Trees see the 64 columns whose means differ most between the answers, the linear model sees
+    all. Look-ups guess the most common answer among the other people with the same value of a column, of
+    two columns or of all columns; neighbours that of the nearest other people.
+    """
+    import sklearn.ensemble  # noqa: F401  # only what is loaded can be held at one thread
+
+    answers, counts = np.unique(truth, return_counts=True)
+    n_rows = len(truth)
+    if known.values.shape[1] == 0 or len(answers) < 2 or n_rows < 10:
+        return {}
+    by_count = answers[np.argsort(-counts, kind="stable")]
+    common = np.sort(by_count[:_MOST_ANSWERS])
+    guessable = np.sort(by_count[:_MOST_ANSWERS_OF_A_FOREST])
+    order = generator.permutation(n_rows)
+    n_folds = 10 if n_rows <= 2_000 else 5 if n_rows <= MOST_TRAINING_ROWS else 3
+    right: dict[Predictor, int] = dict.fromkeys(get_args(Predictor), 0)
+    with (
+        warnings.catch_warnings(),
+        threadpool_limits(limits=1, user_api="openmp"),
+        one_blas_thread(),
+    ):
+        # Threads of OpenMP that wait for each other on a busy machine take forty times as long. A
+        # linear model that has not converged yet is a predictor all the same.
+        warnings.simplefilter("ignore")
+        for fold in range(n_folds):
+            held = order[fold::n_folds]
+            everybody = generator.permutation(np.setdiff1d(order, held, assume_unique=True))
+            others = everybody[np.isin(truth[everybody], common)]
+            for_forest = everybody[np.isin(truth[everybody], guessable)][: known.n_training_rows]
+            few = others[: known.n_training_rows]
+            if len(np.unique(truth[few])) < 2:
+                continue
+            beside = _shares_beside(known.shared, truth, others, common)
+            for name in right:
+                inputs, is_category = known.values, known.is_category
+                some = for_forest if name == "forest" else few
+                if name == "people with the same value":
+                    if beside.shape[1] == 0:
+                        continue
+                    inputs = np.column_stack([inputs, beside])
+                    is_category = np.append(is_category, np.zeros(beside.shape[1], dtype=bool))
+                if name != "linear model" and inputs.shape[1] > _MOST_FOR_TREES:
+                    told = _telling(inputs[some], truth[some])
+                    inputs, is_category = inputs[:, told], is_category[told]
+                model = _predictor(name, is_category, n_answers=len(common))
+                model.fit(inputs[some], truth[some])
+                right[name] += int(np.count_nonzero(model.predict(inputs[held]) == truth[held]))
+    rates: dict[str, float] = {name: count / n_rows for name, count in right.items() if count > 0}
+    places = np.searchsorted(guessable, truth)
+    places[~np.isin(truth, guessable)] = -1
+    for number, codes in enumerate(_lookups(known.values)):
+        rates[f"look-up {number + 1}"] = _looked_up(codes, places, len(guessable))
+    if n_rows <= _MOST_NEIGHBOURS:
+        rates |= _neighbour_rates(known, truth)
+    return rates
+
+
+def _lookups(values: FloatArray) -> Iterator[NDArray[np.intp]]:
+    """Yield the codes of every column whose values people share, of pairs of them, and of all together."""
+    single = []
+    for column in values.T[:_MOST_COLUMNS]:
+        distinct, codes = np.unique(column, return_inverse=True)
+        if 1 < len(distinct) < len(column):
+            single.append((len(distinct), codes.astype(np.intp)))
+    for _, codes in single[-_MOST_FOR_TREES:]:
+        yield codes
+    # Keys are made of columns with many values.
+    keys = sorted(single, key=lambda each: -each[0])[:_MOST_PAIRED]
+    for (_, one), (size, other) in combinations(keys, 2):
+        yield np.unique(one * size + other, return_inverse=True)[1].astype(np.intp)
+    if len(single) > 2:
+        whole = np.column_stack([codes for _, codes in single])
+        yield np.unique(whole, axis=0, return_inverse=True)[1].ravel().astype(np.intp)
+
+
+def _looked_up(codes: NDArray[np.intp], places: NDArray[np.intp], n_answers: int) -> float:
+    """Return how often the most common answer of the other people with the same value is right.
+
+    Parameters
+    ----------
+    codes : array of int, shape (n,)
+    places : array of int, shape (n,)
+        The answer of every person; −1 for a rare one, which is never guessed.
+    n_answers : int
+    """
+    counted = places >= 0
+    prior = np.bincount(places[counted], minlength=n_answers) / (len(places) + 1.0)
+    order = np.argsort(codes, kind="stable")
+    step = max(1, _LOOKUP_NUMBERS // n_answers)
+    right, start = 0, 0
+    while start < len(order):
+        # Whole groups at a time, so that the counts of a group are complete.
+        stop = min(start + step, len(order))
+        while stop < len(order) and codes[order[stop]] == codes[order[stop - 1]]:
+            stop += 1
+        rows = order[start:stop]
+        groups = np.unique(codes[rows], return_inverse=True)[1]
+        seen = counted[rows]
+        table = np.zeros((groups.max() + 1, n_answers))
+        np.add.at(table, (groups[seen], places[rows[seen]]), 1.0)
+        others = table[groups] + prior
+        others[np.flatnonzero(seen), places[rows[seen]]] -= 1.0
+        right += int(np.count_nonzero(others.argmax(axis=1) == places[rows]))
+        start = stop
+    return right / len(places)
+
+
+def _neighbour_rates(known: KnownColumns, truth: NDArray[np.intp]) -> dict[str, float]:
+    """Return how often the answer of the nearest other person, or of most of the nearest five, is right."""
+    from sklearn.neighbors import NearestNeighbors
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    parts = []
+    if not known.is_category.all():
+        parts.append(StandardScaler().fit_transform(known.values[:, ~known.is_category]))
+    if known.is_category.any():
+        encoder = OneHotEncoder(max_categories=30, sparse_output=False)
+        parts.append(encoder.fit_transform(known.values[:, known.is_category]))
+    features = np.hstack(parts)[:, : 2 * _MOST_FOR_TREES]
+    n_near = min(5, len(truth) - 1)
+    near = NearestNeighbors(n_neighbors=n_near).fit(features).kneighbors(return_distance=False)
+    answers = np.unique(truth, return_inverse=True)[1][near]
+    votes = np.zeros((len(truth), answers.max() + 1))
+    # The nearer decides where votes are equal.
+    for place in range(n_near):
+        votes[np.arange(len(truth)), answers[:, place]] += 1.0 - 0.01 * place
+    own = np.unique(truth, return_inverse=True)[1]
+    return {
+        "nearest person": float(np.mean(answers[:, 0] == own)),
+        "nearest people": float(np.mean(votes.argmax(axis=1) == own)),
+    }
+
+
+def _telling(values: FloatArray, truth: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the columns whose means differ most between the answers."""
+    from sklearn.feature_selection import f_classif
+
+    scores = np.nan_to_num(f_classif(values, truth)[0], nan=0.0, posinf=np.finfo(float).max)
+    return np.sort(np.argsort(-scores, kind="stable")[:_MOST_FOR_TREES])
+
+
+def _shares_beside(
+    shared: NDArray[np.intp],
+    truth: NDArray[np.intp],
+    others: NDArray[np.intp],
+    answers: NDArray[np.intp],
+) -> FloatArray:
+    """Return the shares of the answers among the other people with the same value of a column.
+
+    People who train a predictor are dealt to five parts, and the own part is left out: their own answer
+    is in no share that is told to the predictor. Only the column that guesses best is kept, and only if
+    it guesses clearly better than the most common answer.
+    """
+    is_answer = (truth[others, None] == answers).astype(np.float64)
+    prior = is_answer.mean(axis=0)
+    part = np.arange(len(others)) % _PARTS
+    best = prior.max() + 3.0 * np.sqrt(prior.max() * (1.0 - prior.max()) / len(others))
+    found = np.empty((len(truth), 0))
+    for codes in shared.T:
+        sums = np.zeros((_PARTS, codes.max() + 1, len(answers)))
+        np.add.at(sums, (part, codes[others]), is_answer)
+        total = sums.sum(axis=0)
+        counts = total[codes]
+        counts[others] -= sums[part, codes[others]]
+        shares = (counts + prior) / (counts.sum(axis=1, keepdims=True) + 1.0)
+        rate = np.mean(answers[shares[others].argmax(axis=1)] == truth[others])
+        if rate > best:
+            best, found = rate, shares
+    return found
+
+
+def _predictor(name: Predictor, is_category: BoolArray, *, n_answers: int) -> Any:
+    from sklearn.compose import make_column_transformer
+    from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+    if name == "forest":
+        return ExtraTreesClassifier(
+            n_estimators=20, max_features=None, min_samples_leaf=3, random_state=0
+        )
+    if name == "linear model":
+        return make_pipeline(
+            make_column_transformer(
+                (
+                    OneHotEncoder(handle_unknown="ignore", max_categories=30, sparse_output=False),
+                    np.flatnonzero(is_category),
+                ),
+                (StandardScaler(), np.flatnonzero(~is_category)),
+            ),
+            LogisticRegression(max_iter=100, tol=1e-3),
+        )
+    trees = max(10, min(60, _TREES // (1 if n_answers == 2 else n_answers)))
+    boosted = HistGradientBoostingClassifier(
+        max_iter=trees,
+        learning_rate=min(0.3, 8.0 / trees),
+        max_leaf_nodes=15,
+        categorical_features=is_category,
+        early_stopping=False,
+        random_state=0,
+    )
+    # Rare categories are one: boosted trees take no more than 255.
+    most = np.where(is_category, float(_MOST_CATEGORIES), np.inf)
+    return make_pipeline(
+        FunctionTransformer(np.clip, kw_args={"a_min": None, "a_max": most}), boosted
+    )

@@ -19,9 +19,8 @@ from epsilens._validate import as_choice, as_delta, as_share
 from epsilens.errors import ApproximationWarning, InputError, InputTypeError, setting
 from epsilens.notes import Note
 from epsilens.risk.logits import Moments, column_blocks, fit_normal, quarter_moments
-from epsilens.risk.membership_attack import MembershipAttack
+from epsilens.risk.membership_attack import HeldOutScores, MembershipAttack
 from epsilens.risk.proven_epsilon import proven_epsilon
-from epsilens.risk.roc import HeldOutScores
 from epsilens.risk.success_rate import (
     null_of_maximum,
     p_value_at_most,

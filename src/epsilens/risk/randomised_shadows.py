@@ -5,27 +5,372 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._types import BoolArray, FloatArray, Progress, SingleArray
-from epsilens.errors import InputError
-from epsilens.influence.alternatives import no_alternatives
+from epsilens.channels import ProductChannel, RandomizedResponse
+from epsilens.channels.draw import generator_words
+from epsilens.errors import EstimateNotTrustworthyError, InputError
+from epsilens.influence.alternatives import Alternatives, no_alternatives
 from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.question import Asked
 from epsilens.influence.wide import is_wide, refuse_matrix
-from epsilens.models.block_store import BlockStore
+from epsilens.models import Design
 from epsilens.models.dp_sgd import DPSGDSettings, score_ensemble
+from epsilens.models.label import Label, class_totals, class_weights
 from epsilens.models.networks import Floats
-from epsilens.models.passes import made_or_kept
+from epsilens.models.passes import BlockStore, made_or_kept
+from epsilens.models.problem import Problem
+from epsilens.models.scikit_learn import ClassWeight
+from epsilens.models.solver import minimise
 from epsilens.risk.answer_inference import AnswerAttack
 from epsilens.risk.logits import scores_from_logits
-from epsilens.risk.shadow_training import ShadowTraining, draw_members, model_generator
+
+# --- How a block of shadow models is trained: all that it needs, and nothing else ---
+
+# --- Who is in which shadow model: every record by a fair coin of its own ---
+
+# Streams of one model that must not share random numbers.
+_COINS, _REPORTS, _ATTACK = 0x51AD, 0x2E90, 0xA77C
+STREAMS = {"coins": _COINS, "reports": _REPORTS, "attack": _ATTACK}
+
+
+def model_generator(seed: int, model: int, stream: str) -> np.random.Generator:
+    """Return the random numbers of one shadow model for one purpose.
+
+    They depend on nothing else, so that models may be trained in any order and in blocks of any size.
+    """
+    return np.random.default_rng(np.random.SeedSequence([seed, STREAMS[stream], model]))
+
+
+def draw_members(seed: int, models: range, n_records: int) -> BoolArray:
+    """Return who is in which model, (n_records, models).
+
+    Examples
+    --------
+    >>> draw_members(0, range(2, 4), 1000).mean(axis=0).round(1)
+    array([0.5, 0.5])
+    >>> bool((draw_members(0, range(4), 50)[:, 3] == draw_members(0, range(3, 4), 50)[:, 0]).all())
+    True
+    """
+    columns = [
+        model_generator(seed, model, "coins").integers(0, 2, n_records, dtype=np.int8)
+        for model in models
+    ]
+    return np.stack(columns, axis=1).astype(bool)
+
+
+# --- Convex models side by side, each trained on its own records and its own draw of their answers ---
+
+# A few values are summed one by one, many by counting.
+_FEW_VALUES = 6
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class EnsembleObjective:
+    """The training objectives of B models.
+
+    Attributes
+    ----------
+    problem : Problem
+        Loss and penalty.
+    alternatives : Alternatives
+        The records, and what the protected features can add.
+    values : array of int, shape (n, B), or None
+        What every record reported to every model; None where no feature is protected.
+    weights : array of shape (n, B)
+        0 for a record that a model does not see.
+    penalty_factors : array of shape (B,)
+        What the penalty is multiplied by: below 1 where it belongs to the mean over records.
+    """
+
+    problem: Problem
+    alternatives: Alternatives
+    values: NDArray[np.int64] | None
+    weights: FloatArray
+    penalty_factors: FloatArray
+    is_convex: ClassVar[bool] = True
+
+    def of_columns(self, columns: NDArray[np.intp]) -> EnsembleObjective:
+        """Return the objectives of some models only."""
+        if len(columns) == self.weights.shape[1]:
+            return self
+        return replace(
+            self,
+            values=None if self.values is None else self.values[:, columns],
+            weights=self.weights[:, columns],
+            penalty_factors=self.penalty_factors[columns],
+        )
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether one Newton step is exact."""
+        return self.problem.is_quadratic
+
+    def reach(self, steps: FloatArray) -> FloatArray:
+        """Return the largest distance that each column of steps moves a predictor."""
+        return self.problem.reach(steps)
+
+    def _chunks(self, theta: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield rows and their predictors, (rows, K, B)."""
+        n_outputs, base = self.problem.loss.n_outputs, self.alternatives.base
+        added = self._added(theta)
+        for rows in base.chunks(width=2 * theta.shape[1] * n_outputs):
+            s = base.predict(theta, rows)
+            if self.values is not None:
+                s = s + np.take_along_axis(added, self.values[rows, None, :], axis=0)
+            yield rows, s
+
+    def _added(self, theta: FloatArray) -> FloatArray:
+        """Return what each joint value adds to the predictors, (V, K, B)."""
+        by_output = theta.reshape(self.problem.loss.n_outputs, -1, theta.shape[1])
+        added: FloatArray = np.einsum("vp,kpb->vkb", self.alternatives.blocks, by_output)
+        return added
+
+    def pull(self, rows: slice, slopes: FloatArray) -> FloatArray:
+        """Return Σ_i r_i ⊗ x_i over some rows, with what each reported, (K·p, B)."""
+        total = self.alternatives.base.pull(slopes, rows)
+        if self.values is None:
+            return total
+        by_value = _sums_by_value(self.values[rows], slopes, len(self.alternatives.blocks))
+        added = np.einsum("vp,vkb->kpb", self.alternatives.blocks, by_value)
+        total += added.reshape(total.shape)
+        return total
+
+    def gradient(self, theta: FloatArray, linear: FloatArray) -> FloatArray:
+        """Return the gradients at one column of parameters a model, less a linear term."""
+        total = np.zeros_like(theta)
+        for rows, s in self._chunks(theta):
+            mean = self.problem.loss.mean(s)
+            mean *= self.weights[rows, None, :]
+            total += self.pull(rows, mean)
+        penalty = self.penalty_factors * self.problem.penalise(theta)
+        return total / self.problem.n_rows + penalty - linear
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian of one model; for several, that of a model such as theirs.
+
+        Several share the mean of their weights and the reports that the first of them received: the
+        solver needs a Hessian close to theirs, not one of its own for each.
+        """
+        base, weights = self.alternatives.base, self.weights.mean(axis=1)
+        values = None if self.values is None else self.values[:, 0]
+        added = self._added(theta[:, None])[:, :, 0]
+        total = np.zeros((len(theta), len(theta)))
+        for rows in base.chunks(width=base.n_columns):
+            s = base.predict(theta, rows)
+            records = base.block(rows)
+            if values is not None:
+                s = s + added[values[rows]]
+                records = records + self.alternatives.blocks[values[rows]]
+            bend = self.problem.loss.curvature(s)
+            bend *= weights[rows, None, None]
+            total += Design.plain(records).gram(bend)
+        # In place: a matrix of 5,000 parameters takes 200 MB.
+        total /= self.problem.n_rows
+        penalty = self.problem.penalty_hessian()
+        penalty *= float(self.penalty_factors.mean())
+        total += penalty
+        return total
+
+
+def _sums_by_value(values: NDArray[np.int64], slopes: FloatArray, n_values: int) -> FloatArray:
+    """Return the sums over records of r_ikb by the value that record i reported to b, (V, K, B)."""
+    _, n_outputs, n_models = slopes.shape
+    result = np.empty((n_values, n_outputs, n_models))
+    if n_values <= _FEW_VALUES:
+        rest = slopes.sum(axis=0)
+        for v in range(1, n_values):
+            result[v] = np.einsum("ikb,ib->kb", slopes, (values == v).astype(np.float64))
+            rest = rest - result[v]
+        result[0] = rest
+        return result
+    place = (values * n_models + np.arange(n_models)).ravel()
+    for k in range(n_outputs):
+        sums = np.bincount(place, weights=slopes[:, k].ravel(), minlength=n_values * n_models)
+        result[:, k] = sums.reshape(n_values, n_models)
+    return result
+
+
+def train_side_by_side(
+    objective: EnsembleObjective, statistics: FloatArray, start: FloatArray
+) -> FloatArray:
+    """Train every model to convergence.
+
+    Parameters
+    ----------
+    objective : EnsembleObjective
+    statistics : array of shape (n, K, B)
+        The reported labels as the loss sees them.
+    start : array of shape (K·p,)
+
+    Returns
+    -------
+    array of shape (K·p, B)
+
+    Raises
+    ------
+    EstimateNotTrustworthyError
+        If a model has no optimum that can be reached, as on separable data without a penalty.
+    """
+    n_models = objective.weights.shape[1]
+    linear = np.zeros((len(start), n_models))
+    for rows in objective.alternatives.base.chunks(width=2 * statistics[0].size):
+        weighted = objective.weights[rows, None, :] * statistics[rows]
+        linear += objective.pull(rows, weighted)
+    solution = minimise(
+        objective,
+        linear / objective.problem.n_rows,
+        np.repeat(start[:, None], n_models, axis=1),
+        clusters=np.zeros(n_models, dtype=np.intp),
+    )
+    if not solution.converged.all():
+        raise EstimateNotTrustworthyError(
+            f"{int(np.sum(~solution.converged))} of {n_models} shadow models did not converge: half "
+            "of the records are separable. Add regularisation."
+        )
+    return solution.theta
+
+
+# --- How a block of shadow models is trained: all that it needs, and nothing else ---
+
+# What the solver may keep of models that the shared Hessian does not suit: a Hessian and its factor each.
+_OWN_HESSIANS_BYTES = 1 << 29
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class ShadowTraining:
+    """Trains convex models on random halves, with every protected answer drawn anew.
+
+    Parameters
+    ----------
+    problem : Problem
+    label : Label
+    alternatives : Alternatives
+        What the protected features could have been.
+    label_channels : tuple of RandomizedResponse
+    feature_channels : tuple of ProductChannel
+        One per ε, or none.
+    n_budgets : int
+        How many ε there are.
+    sample_weights, count_weights : arrays of shape (n,)
+    class_weight : None, "balanced" or mapping of class to weight
+    penalty_per_record : float
+        See `BaselineModel`.
+    seed : int
+    """
+
+    problem: Problem
+    label: Label
+    alternatives: Alternatives
+    label_channels: tuple[RandomizedResponse, ...]
+    feature_channels: tuple[ProductChannel, ...]
+    n_budgets: int
+    sample_weights: FloatArray
+    count_weights: FloatArray
+    class_weight: ClassWeight
+    penalty_per_record: float
+    seed: int
+
+    def train(self, e: int, models: range, *, start: FloatArray) -> FloatArray:
+        """Return the parameters of some models at the e-th ε, (K·p, models).
+
+        Parameters
+        ----------
+        e : int
+            One beyond the last is without noise: every answer as it is.
+        models : range
+        start : array of shape (K·p,)
+            Where the search begins.
+        """
+        # Only so many together that a Hessian and its factor for each fit into memory.
+        most = max(1, _OWN_HESSIANS_BYTES // (16 * len(start) ** 2))
+        if len(models) > most:
+            parts = [
+                self.train(e, models[first : first + most], start=start)
+                for first in range(0, len(models), most)
+            ]
+            return np.concatenate(parts, axis=1)
+        problem, label = self.problem, self.label
+        members = draw_members(self.seed, models, problem.n_rows)
+        values, codes = self.reports(e, models)
+        labels = label.y[:, None] if codes is None else label.domain()[1][codes]
+        weights = self.sample_weights[:, None] * members
+        if self.class_weight is not None and label.codes is not None:
+            weights *= self._class_weights(
+                label.codes[:, None] if codes is None else codes, members
+            )
+        shown = np.broadcast_to(labels, members.shape)
+        lowest = np.where(members, shown, np.inf).min(axis=0)
+        highest = np.where(members, shown, -np.inf).max(axis=0)
+        if not (lowest < highest).all():
+            raise EstimateNotTrustworthyError(
+                "a random half has records of one class only, and no model: the data are too few. Add "
+                "records."
+            )
+        share = weights.sum(axis=0) / self.sample_weights.sum()
+        per_record = self.penalty_per_record * problem.n_rows
+        objective = EnsembleObjective(
+            problem=problem,
+            alternatives=self.alternatives,
+            values=values,
+            weights=weights,
+            penalty_factors=1.0 - per_record + per_record * share,
+        )
+        statistics = problem.loss.statistic(shown.reshape(-1)).reshape(*members.shape, -1)
+        return train_side_by_side(objective, np.moveaxis(statistics, 2, 1), start)
+
+    def reports(
+        self, e: int, models: range
+    ) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
+        """Draw what every record reports to every model: joint feature values, and labels.
+
+        The random numbers of a model are the same at every ε, so that curves over ε are smooth.
+        """
+        values, codes = [], []
+        if e == self.n_budgets:
+            true_values = np.repeat(self.alternatives.codes[:, None], len(models), axis=1)
+            return true_values if self.feature_channels else None, None
+        sizes = self.alternatives.sizes
+        digits = np.unravel_index(self.alternatives.codes, sizes) if self.feature_channels else ()
+        true_codes = self.label.domain()[0] if self.label_channels else None
+        for model in models:
+            generator = model_generator(self.seed, model, "reports")
+            if self.feature_channels:
+                drawn = [
+                    channel.draw(digit, generator_words(generator))
+                    for channel, digit in zip(
+                        self.feature_channels[e].channels, digits, strict=True
+                    )
+                ]
+                values.append(np.ravel_multi_index(tuple(drawn), sizes))
+            if true_codes is not None:
+                codes.append(self.label_channels[e].draw(true_codes, generator_words(generator)))
+        return (
+            np.stack(values, axis=1) if values else None,
+            np.stack(codes, axis=1) if codes else None,
+        )
+
+    def _class_weights(self, codes: NDArray[np.int64], members: BoolArray) -> FloatArray:
+        """Return the weight of every record's reported class in every model."""
+        label, kind = self.label, self.class_weight
+        n_rows, n_models = members.shape
+        by_model = np.broadcast_to(codes, (n_rows, n_models))
+        result = np.empty((n_rows, n_models))
+        for j in range(n_models):
+            counted = self.count_weights * members[:, j]
+            totals = class_totals(by_model[:, j], counted, label.n_classes)
+            result[:, j] = class_weights(kind, label, totals)[by_model[:, j]]
+        return result
+
+
+# --- Shadow models of randomised response: convex fits on random halves, with every answer drawn anew ---
 
 BLOCK = 64
 _CALIBRATION_MODELS = 16

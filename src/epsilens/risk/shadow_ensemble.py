@@ -27,10 +27,10 @@ from epsilens.risk.likelihood_ratio import lira
 from epsilens.risk.membership_attack import MembershipAttack
 from epsilens.risk.randomised_shadows import (
     RandomisedShadows,
+    draw_members,
     require_probabilities,
     scores_and_predictions,
 )
-from epsilens.risk.shadow_training import draw_members
 
 if TYPE_CHECKING:
     import torch

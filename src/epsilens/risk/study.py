@@ -32,11 +32,11 @@ from epsilens.models.passes import place_of_work
 from epsilens.models.privacy_accounting import attack_ceiling
 from epsilens.models.tables import column_names
 from epsilens.notes import Note
-from epsilens.risk.answer_inference import answer_ceiling
-from epsilens.risk.guess_from_others import (
+from epsilens.risk.answer_inference import (
     CONFIDENCE,
     GuessFromOthers,
     KnownColumns,
+    answer_ceiling,
     best_guess,
     cross_fitted_rates,
 )
@@ -45,10 +45,10 @@ from epsilens.risk.membership_attack import MembershipAttack
 from epsilens.risk.randomised_shadows import (
     RandomisedShadows,
     TrainedShadows,
+    model_generator,
     require_probabilities,
 )
 from epsilens.risk.result import RiskCurve
-from epsilens.risk.shadow_training import model_generator
 
 FEWEST_MODELS = 20
 MOST_TARGETS = 20_000

@@ -32,8 +32,8 @@ from epsilens.influence.perturbed import OwnLabel, PerturbedObjective, Reports, 
 from epsilens.influence.realised import realised_runs
 from epsilens.models import Curvature, factorise, minimise
 from epsilens.models.label import class_totals, class_weights, own_class_weights
-from epsilens.models.nearby import minimise_nearby
 from epsilens.models.passes import workers
+from epsilens.models.solver import minimise_nearby
 from epsilens.whatif.cells import (
     CellAnswer,
     CellQuestion,

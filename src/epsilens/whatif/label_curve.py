@@ -22,8 +22,7 @@ from epsilens.influence.curve import MOST_NODES, Curve, Ground, trace
 from epsilens.influence.evaluation import Evaluation
 from epsilens.influence.realisation import LinearNoise, draw_runs, flip_probability
 from epsilens.models import Curvature, factorise, minimise
-from epsilens.models.nearby import minimise_nearby
-from epsilens.models.solver import Solution
+from epsilens.models.solver import Solution, minimise_nearby
 from epsilens.whatif.cells import CellAnswer, CellQuestion, unchanged
 from epsilens.whatif.drawn_cell import (
     ExpandedCell,

@@ -22,8 +22,7 @@ from epsilens.influence.groups import is_associated
 from epsilens.influence.question import Asked
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.wide import is_wide, refuse_matrix
-from epsilens.models.block_store import current_store
-from epsilens.models.passes import current_passes, workers
+from epsilens.models.passes import current_passes, current_store, workers
 from epsilens.notes import Note
 from epsilens.whatif.cells import CellAnswer, CellQuestion, Method
 from epsilens.whatif.drawn_cell import n_affordable

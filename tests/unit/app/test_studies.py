@@ -90,7 +90,7 @@ def test_first_order_answers_are_the_point_tables(
 
     from epsilens.channels import RandomizedResponse
     from epsilens.data import prepare
-    from epsilens.models.default import default_estimator
+    from epsilens.models.scikit_learn import default_estimator
     from epsilens.whatif import WhatIf
 
     frame = pd.read_csv(io.BytesIO(csv_bytes)).drop(columns="town")

@@ -12,9 +12,9 @@ from sklearn.datasets import load_digits
 from epsilens.audit import DPSGDFit, Loss, OneRunAudit
 from epsilens.audit.mechanisms import Mechanism, Simulated
 from epsilens.errors import InputError
-from epsilens.models import noisy_training
+from epsilens.models import dp_sgd
+from epsilens.models.dp_sgd import NormalNoise
 from epsilens.models.networks import ClippedGradients
-from epsilens.models.noisy_training import NormalNoise
 from epsilens.models.privacy_accounting import account
 
 N_CANARIES = 2000
@@ -91,7 +91,7 @@ def less_noise(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, generators, n_numbers, scale, dtype) -> None:
             super().__init__(generators, n_numbers, scale / math.sqrt(2.0), dtype)
 
-    monkeypatch.setattr(noisy_training, "NormalNoise", TooQuiet)
+    monkeypatch.setattr(dp_sgd, "NormalNoise", TooQuiet)
 
 
 def no_clipping(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +99,7 @@ def no_clipping(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, table, network, n_models, capacity, clip) -> None:
             super().__init__(table, network, n_models, capacity, 1e9)
 
-    monkeypatch.setattr(noisy_training, "ClippedGradients", Unclipped)
+    monkeypatch.setattr(dp_sgd, "ClippedGradients", Unclipped)
 
 
 def noise_for_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def noise_for_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, generators, n_numbers, scale, dtype) -> None:
             super().__init__(generators, n_numbers, scale / 64, dtype)
 
-    monkeypatch.setattr(noisy_training, "NormalNoise", Divided)
+    monkeypatch.setattr(dp_sgd, "NormalNoise", Divided)
 
 
 @pytest.mark.parametrize("epsilon", [4.0, 8.0])
@@ -141,9 +141,9 @@ def test_a_batch_of_everybody_that_is_accounted_as_a_sample_is_caught(
 ) -> None:
     """The noise of a sampled step, and every record in every step: a usual mistake."""
     mechanism = DPSGDFit(4.0, 1e-5)
-    true_fill = noisy_training.fill_batches
+    true_fill = dp_sgd.fill_batches
     monkeypatch.setattr(
-        noisy_training,
+        dp_sgd,
         "fill_batches",
         lambda batches, own, _, rng: true_fill(batches, own, 1.0, rng),
     )

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from epsilens.errors import InputError
-from epsilens.models.block_store import BlockStore
+from epsilens.models.passes import BlockStore
 
 IDENTITY = {"seed": 3, "epsilon": math.inf, "hidden": (5, 6), "what": "scores"}
 DATA = [np.arange(12.0).reshape(3, 4), np.array([True, False])]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from epsilens.models.noisy_training import NormalNoise
+from epsilens.models.dp_sgd import NormalNoise
 
 
 def noise(seeds: range, n_numbers: int, scale: float, dtype: type) -> NormalNoise:

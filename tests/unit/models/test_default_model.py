@@ -9,8 +9,8 @@ import pytest
 
 from epsilens.data import prepare
 from epsilens.errors import InputError
-from epsilens.models import default
-from epsilens.models.default import require_factorisable
+from epsilens.models import scikit_learn
+from epsilens.models.scikit_learn import require_factorisable
 
 
 def places(n_classes: int = 2) -> pd.DataFrame:
@@ -29,7 +29,7 @@ def places(n_classes: int = 2) -> pd.DataFrame:
 def test_a_model_too_wide_for_memory_names_its_widest_columns(monkeypatch):
     prepared = prepare(places(), label="answer")
     require_factorisable(prepared, what="an attack")
-    monkeypatch.setattr(default, "MOST_FACTORISED", 389)
+    monkeypatch.setattr(scikit_learn, "MOST_FACTORISED", 389)
     with pytest.raises(InputError) as caught:
         require_factorisable(prepared, what="an attack")
     assert str(caught.value) == (
@@ -42,8 +42,8 @@ def test_a_model_too_wide_for_memory_names_its_widest_columns(monkeypatch):
 
 def test_dense_records_count_too(monkeypatch):
     prepared = prepare(places(), label="answer")
-    monkeypatch.setattr(default, "MOST_DENSE_CATEGORIES", 10)
-    monkeypatch.setattr(default, "_MOST_CELLS", 900 * 300)
+    monkeypatch.setattr(scikit_learn, "MOST_DENSE_CATEGORIES", 10)
+    monkeypatch.setattr(scikit_learn, "_MOST_CELLS", 900 * 300)
     require_factorisable(prepared, what="masking")
     with pytest.raises(InputError, match="masking takes a model of at most 300 parameters"):
         require_factorisable(prepared, what="masking", is_dense=True)

@@ -13,10 +13,15 @@ from scipy import stats
 from sklearn.datasets import load_digits
 
 from epsilens.errors import InputError, InputTypeError
-from epsilens.models import dp_sgd, noisy_training
-from epsilens.models.dp_sgd import DPSGDSettings, EnsembleFit, score_ensemble, train_ensemble
+from epsilens.models import dp_sgd
+from epsilens.models.dp_sgd import (
+    DPSGDSettings,
+    EnsembleFit,
+    draw_heads,
+    score_ensemble,
+    train_ensemble,
+)
 from epsilens.models.networks import Network
-from epsilens.models.noisy_training import draw_heads
 
 N = 120
 SETTINGS = DPSGDSettings(epsilon=5.0, batch=12, epochs=3)
@@ -52,7 +57,7 @@ def train_one_by_one(
 
     Only the three streams are the package's: coins, noise and start.
     """
-    from epsilens.models.noisy_training import NormalNoise
+    from epsilens.models.dp_sgd import NormalNoise
 
     coins, noise, start = (
         np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(model, k))) for k in range(3)
@@ -238,7 +243,7 @@ def test_the_plan_knows_nothing_of_who_is_in() -> None:
 def test_every_model_has_batches_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes of batches over models and steps are binomial, drawn from the members."""
     sizes: list[int] = []
-    true_fill = noisy_training.fill_batches
+    true_fill = dp_sgd.fill_batches
 
     def spy(batches, members, probability, generator):
         late = true_fill(batches, members, probability, generator)
@@ -248,7 +253,7 @@ def test_every_model_has_batches_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
         sizes.extend(filled.tolist())
         return late
 
-    monkeypatch.setattr(noisy_training, "fill_batches", spy)
+    monkeypatch.setattr(dp_sgd, "fill_batches", spy)
     X, codes = table(2)
     members = np.zeros((100, N), dtype=bool)
     members[:, :50] = True

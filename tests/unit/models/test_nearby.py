@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from epsilens.models import Design, LogisticLoss, Problem, SoftmaxLoss, factorise, minimise
-from epsilens.models.nearby import minimise_nearby
+from epsilens.models.solver import minimise_nearby
 
 
 @pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3)])

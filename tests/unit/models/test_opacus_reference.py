@@ -14,7 +14,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from epsilens.errors import InputError, MissingExtraError
-from epsilens.models import noisy_training
+from epsilens.models import dp_sgd
 from epsilens.models.dp_sgd import DPSGDSettings, train_ensemble
 from epsilens.models.networks import BatchTable, ClippedGradients, Network
 from epsilens.models.opacus_reference import _Learner, _quietly, torch_network, train_with_opacus
@@ -151,8 +151,8 @@ def test_the_same_steps_for_the_same_batches_and_noise(
             if len(batch) > batches.shape[1]
         }
 
-    monkeypatch.setattr(noisy_training, "NormalNoise", TheirNoise)
-    monkeypatch.setattr(noisy_training, "fill_batches", their_batches)
+    monkeypatch.setattr(dp_sgd, "NormalNoise", TheirNoise)
+    monkeypatch.setattr(dp_sgd, "fill_batches", their_batches)
     monkeypatch.setattr(Network, "initial", lambda *_: start[None].copy())
     everybody = np.ones((1, len(X)), dtype=bool)
     ours = train_ensemble(X, codes, everybody, settings, random_state=0).parameters[0]

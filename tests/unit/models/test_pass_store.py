@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from epsilens.models.block_store import PassStore
+from epsilens.models.passes import PassStore
 
 
 def test_a_pass_that_was_asked_something_else_is_not_taken(tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from epsilens.models.noisy_training import batch_capacity, draw_heads, fill_batches
+from epsilens.models.dp_sgd import batch_capacity, draw_heads, fill_batches
 
 MEMBERS = np.array([3, 4, 7, 11, 12, 20, 21, 22, 23, 40])
 PADDING = 99

@@ -10,7 +10,7 @@ from scipy.integrate import trapezoid
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from epsilens.risk import lira
-from epsilens.risk.roc import HeldOutScores
+from epsilens.risk.membership_attack import HeldOutScores
 
 
 def held_out(n_models=30, n_samples=40, *, seed=0, decimals=None, missing=False):

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence import wide
-from epsilens.risk import AttackStudy, shadow_training
+from epsilens.risk import AttackStudy, randomised_shadows
 
 N_MODELS = 5
 
@@ -81,14 +81,14 @@ def test_models_share_a_block_only_as_far_as_their_hessians_fit_into_memory(
     start = shadows.baseline.theta
     together = shadows.training.train(0, range(N_MODELS), start=start)
     trained = []
-    of_block = shadow_training.train_side_by_side
+    of_block = randomised_shadows.train_side_by_side
 
     def counted(objective, *others):
         trained.append(objective.weights.shape[1])
         return of_block(objective, *others)
 
-    monkeypatch.setattr(shadow_training, "train_side_by_side", counted)
-    monkeypatch.setattr(shadow_training, "_OWN_HESSIANS_BYTES", 16 * len(start) ** 2 * 2)
+    monkeypatch.setattr(randomised_shadows, "train_side_by_side", counted)
+    monkeypatch.setattr(randomised_shadows, "_OWN_HESSIANS_BYTES", 16 * len(start) ** 2 * 2)
     apart = shadows.training.train(0, range(N_MODELS), start=start)
     assert max(trained) == 2
     assert sum(trained) == N_MODELS

@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from epsilens.channels import RandomizedResponse, simulate
 from epsilens.risk import AttackStudy, inference_ceiling
-from epsilens.risk.guess_from_others import KnownColumns, best_guess, cross_fitted_rates
+from epsilens.risk.answer_inference import KnownColumns, best_guess, cross_fitted_rates
 
 
 def cars(n: int, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
@@ -185,9 +185,9 @@ def test_fifty_thousand_rows_take_seconds():
 
 
 def test_a_part_of_the_rows_is_said(monkeypatch):
-    from epsilens.risk import guess_from_others
+    from epsilens.risk import answer_inference
 
-    monkeypatch.setattr(guess_from_others, "MOST_TRAINING_ROWS", 300)
+    monkeypatch.setattr(answer_inference, "MOST_TRAINING_ROWS", 300)
     X, y = cars(500)
     curve = study_of(X, y, 400).estimate(protect="airbag", epsilon=[1.0], shadow_models=64)
     assert any("was learnt from 300 of the 400" in note for note in curve.document.warnings)

@@ -74,7 +74,7 @@ def test_blocks_of_samples_change_nothing(monkeypatch):
     scores, members = study(64, 30)
     whole = lira(scores, members, delta=1e-6)
     monkeypatch.setattr("epsilens.risk.logits._ENTRIES", 100)
-    monkeypatch.setattr("epsilens.risk.roc._ROWS", 70)
+    monkeypatch.setattr("epsilens.risk.membership_attack._ROWS", 70)
     parts = lira(scores, members, delta=1e-6)
     np.testing.assert_array_equal(whole.asr, parts.asr)
     assert whole.proof == parts.proof

@@ -21,8 +21,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from epsilens.data.parquet_pieces import ParquetSource, open_parquet
 from epsilens.errors import ApproximationWarning, EstimateNotTrustworthyError, InputError
 from epsilens.influence.streamed_first_pass import read_sample
-from epsilens.models.block_store import PassStore, keeping_passes
-from epsilens.models.passes import LocalPasses, use_passes
+from epsilens.models.passes import LocalPasses, PassStore, keeping_passes, use_passes
 from epsilens.models.streamed_records import Coin, RowReading
 from epsilens.valuation import leave_one_out
 from epsilens.valuation.streamed_worth import leave_one_out_parquet
@@ -190,7 +189,7 @@ def test_neither_workers_nor_a_journey_change_a_digit(folders):
 
 
 def test_a_killed_run_goes_on_where_it_was(folders, tmp_path, monkeypatch):
-    monkeypatch.setattr("epsilens.models.block_store._SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr("epsilens.models.passes._SECONDS_BETWEEN", 0.0)
     whole = Counted(2)
     expected = whole_answer(folders, whole, method="newton")
     first, second = Counted(2, last=60), Counted(2)
