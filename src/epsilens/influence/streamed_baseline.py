@@ -236,7 +236,7 @@ def _fit(
     problem: StreamedProblem, sample: StreamedRows, pull: FloatArray
 ) -> tuple[FloatArray, Curvature, float | None]:
     """Return the optimum, its curvature, and the seconds that a pass takes, if one was read."""
-    fused = FusedObjective(problem)
+    fused = FusedObjective(problem.rows, problem.n_rows, problem.progress)
     start = np.zeros(problem.n_parameters)
     if not problem.is_quadratic:
         start = _sample_optimum(problem.rows, sample, start)
@@ -244,12 +244,12 @@ def _fit(
     if not solution.converged[0]:
         raise unconverged()
     theta = solution.theta[:, 0]
-    at, hessian = fused.last
+    at, hessian, seconds = fused.last
     # That of a place so close, or of a quadratic, is the same to the last digits.
     if not problem.is_quadratic and np.abs(at - theta).max(initial=0.0) > _SAME_PLACE:
         fused.gradient(theta[:, None], pull[:, None])
-        _, hessian = fused.last
-    return theta, factorise(hessian), fused.seconds
+        _, hessian, seconds = fused.last
+    return theta, factorise(hessian), seconds
 
 
 def _multiplication_seconds(problem: StreamedProblem, sample: StreamedRows) -> float:

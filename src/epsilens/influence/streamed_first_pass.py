@@ -317,7 +317,7 @@ def _moments(problem: Problem, records: StreamedRows) -> Part:
         "first": first,
         "second": second,
         "gram": problem.design.gram(problem.weights),
-        "linear": problem.linear_sum(problem.loss.statistic(records.y)),
+        "linear": problem.linear_term(problem.loss.statistic(records.y)),
     }
 
 

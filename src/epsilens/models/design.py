@@ -8,7 +8,7 @@ ever formed. Dense and sparse matrices have the same four methods.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.linalg
@@ -42,27 +42,29 @@ class Design:
         The indices of the kept columns among the features (and the intercept, last).
     offset : array of shape (n_columns,)
         What was subtracted from each kept column before.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of records.
+    n_columns : int
+        Number of parameters.
+    is_sparse : bool
+        Whether the rows are stored as a sparse matrix.
     """
 
     matrix: FloatArray | scipy.sparse.csr_array
     scale: FloatArray
     kept: NDArray[np.intp]
     offset: FloatArray
+    n_rows: int = field(init=False)
+    n_columns: int = field(init=False)
+    is_sparse: bool = field(init=False)
 
-    @property
-    def n_rows(self) -> int:
-        """Number of records."""
-        return int(self.matrix.shape[0])
-
-    @property
-    def n_columns(self) -> int:
-        """Number of parameters."""
-        return int(self.matrix.shape[1])
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the rows are stored as a sparse matrix."""
-        return not isinstance(self.matrix, np.ndarray)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_rows", int(self.matrix.shape[0]))
+        object.__setattr__(self, "n_columns", int(self.matrix.shape[1]))
+        object.__setattr__(self, "is_sparse", not isinstance(self.matrix, np.ndarray))
 
     def chunks(self, *, width: int = 0) -> Iterator[slice]:
         """Yield slices of rows such that a chunk, and `width` numbers a row beside it, fit the cache."""

@@ -10,7 +10,7 @@ so training on another label vector, or on the expected one, is another `linear`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Protocol
 
@@ -26,20 +26,12 @@ from epsilens.models.design import Design, distinct_rows
 class Loss(Protocol):
     """What the solver and the influence functions ask of a loss."""
 
-    @property
-    def name(self) -> str:
-        """The loss in one word, as shown in results."""
-        ...
-
-    @property
-    def n_outputs(self) -> int:
-        """K, the numbers in a record's predictor."""
-        ...
-
-    @property
-    def is_quadratic(self) -> bool:
-        """Whether one Newton step is exact."""
-        ...
+    name: str
+    """The loss in one word, as shown in results."""
+    n_outputs: int
+    """K, the numbers in a record's predictor."""
+    is_quadratic: bool
+    """Whether one Newton step is exact."""
 
     def statistic(self, y: FloatArray) -> FloatArray:
         """Return t(y), what the predictor is multiplied by: (n,) to (n, K)."""
@@ -50,8 +42,9 @@ class Loss(Protocol):
         ...
 
     def slope(self, s: FloatArray, y: FloatArray) -> FloatArray:
-        """Return ∂ℓ/∂s: (n, K[, B]) and (n,) to (n, K[, B])."""
-        ...
+        """Return ∂ℓ/∂s = ψ'(s) − t(y): (n, K[, B]) and (n,) to (n, K[, B])."""
+        statistic = self.statistic(y)
+        return self.mean(s) - (statistic if s.ndim == 2 else statistic[:, :, None])
 
     def mean(self, s: FloatArray) -> FloatArray:
         """Return ψ'(s), the expected statistic, in the shape of s."""
@@ -72,7 +65,7 @@ def _over_outputs(y: FloatArray, s: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class LogisticLoss:
+class LogisticLoss(Loss):
     """Cross-entropy of a yes/no answer, in nats: log(1 + eˢ) − y·s with y in {0, 1}.
 
     Examples
@@ -102,10 +95,6 @@ class LogisticLoss:
         softplus -= _over_outputs(y, s) * s
         return softplus[:, 0]
 
-    def slope(self, s: FloatArray, y: FloatArray) -> FloatArray:
-        """Return σ(s) − y."""
-        return self.mean(s) - _over_outputs(y, s)
-
     def mean(self, s: FloatArray) -> FloatArray:
         """Return the probability of yes, σ(s)."""
         # Three times as fast as expit; e^−s may overflow to infinity, whose reciprocal is right.
@@ -127,7 +116,7 @@ class LogisticLoss:
 
 
 @dataclass(frozen=True)
-class SoftmaxLoss:
+class SoftmaxLoss(Loss):
     """Cross-entropy over K classes, in nats: log Σ_k e^{s_k} − s_y with y in 0..K−1.
 
     The same number added to every output changes nothing: the curvature is singular in that direction.
@@ -154,16 +143,9 @@ class SoftmaxLoss:
         """Return the cross-entropy, without overflow for any s."""
         largest = s.max(axis=1)
         total = np.exp(s - largest[:, None]).sum(axis=1)
-        own = np.take_along_axis(
-            s, y.astype(np.intp).reshape(len(y), *(1,) * (s.ndim - 1)), axis=1
-        )[:, 0]
+        own = np.take_along_axis(s, _over_outputs(y, s).astype(np.intp), axis=1)[:, 0]
         value: FloatArray = np.log(total) + largest - own
         return value
-
-    def slope(self, s: FloatArray, y: FloatArray) -> FloatArray:
-        """Return the probabilities less the indicator of the class."""
-        indicator = self.statistic(y)
-        return self.mean(s) - (indicator if s.ndim == 2 else indicator[:, :, None])
 
     def mean(self, s: FloatArray) -> FloatArray:
         """Return the class probabilities."""
@@ -190,7 +172,7 @@ class SoftmaxLoss:
 
 
 @dataclass(frozen=True)
-class SquaredLoss:
+class SquaredLoss(Loss):
     """Squared error in full, (s − y)², without the factor ½.
 
     Examples
@@ -215,10 +197,6 @@ class SquaredLoss:
         """Return (s − y)²."""
         error: FloatArray = (s - _over_outputs(y, s)) ** 2
         return error[:, 0]
-
-    def slope(self, s: FloatArray, y: FloatArray) -> FloatArray:
-        """Return 2(s − y)."""
-        return 2.0 * (s - _over_outputs(y, s))
 
     def mean(self, s: FloatArray) -> FloatArray:
         """Return 2s."""
@@ -255,6 +233,18 @@ class Problem:
         0 at a free intercept.
     looks_for_alike : bool
         Whether to look for rows that are alike; not worth it for rows that are read for one pass.
+    is_part : bool
+        Whether this is a piece of a larger problem: all is then a sum over its records instead of
+        a mean, without penalty or linear term, so that pieces add up.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of training records, the n of the objective.
+    n_parameters : int
+        K·p, one coefficient per column and output.
+    is_quadratic : bool
+        Whether one Newton step is exact.
     """
 
     design: Design
@@ -262,17 +252,17 @@ class Problem:
     loss: Loss
     penalty: FloatArray
     looks_for_alike: bool = True
+    is_part: bool = False
+    n_rows: int = field(init=False)
+    n_parameters: int = field(init=False)
+    is_quadratic: bool = field(init=False)
     is_convex: ClassVar[bool] = True
 
-    @property
-    def n_rows(self) -> int:
-        """Number of training records, the n of the objective."""
-        return self.design.n_rows
-
-    @property
-    def n_parameters(self) -> int:
-        """K·p, one coefficient per column and output."""
-        return self.design.n_columns * self.loss.n_outputs
+    def __post_init__(self) -> None:
+        n_parameters = self.design.n_columns * self.loss.n_outputs
+        object.__setattr__(self, "n_rows", self.design.n_rows)
+        object.__setattr__(self, "n_parameters", n_parameters)
+        object.__setattr__(self, "is_quadratic", self.loss.is_quadratic)
 
     @cached_property
     def distinct(self) -> tuple[Design, FloatArray]:
@@ -290,12 +280,9 @@ class Problem:
 
     def linear_term(self, statistics: FloatArray) -> FloatArray:
         """Return (1/n) Σ w_i t_i ⊗ x_i for label statistics (n, K) or (n, K, B)."""
-        return self.linear_sum(statistics) / self.n_rows
-
-    def linear_sum(self, statistics: FloatArray) -> FloatArray:
-        """Return Σ w_i t_i ⊗ x_i: what pieces of a larger table add up to."""
         weights = self.weights.reshape(-1, *(1,) * (statistics.ndim - 1))
-        return self.design.pull(weights * statistics)
+        total = self.design.pull(weights * statistics)
+        return total if self.is_part else total / self.n_rows
 
     def penalise(self, theta: FloatArray) -> FloatArray:
         """Return the gradient of the penalty at θ of shape (K·p,) or (K·p, B).
@@ -323,53 +310,38 @@ class Problem:
 
     def gradient(self, theta: FloatArray, linear: FloatArray) -> FloatArray:
         """Return ∇F for columns of parameters (K·p, B): two matrix products a chunk."""
-        return self.gradient_sum(theta) / self.n_rows + self.penalise(theta) - linear
-
-    def gradient_sum(self, theta: FloatArray) -> FloatArray:
-        """Return Σ w_i ψ′(x_iᵀθ) ⊗ x_i for columns of parameters (K·p, B)."""
         total = np.zeros_like(theta)
         design, weights = self.distinct
         for rows in design.chunks(width=2 * theta.shape[1] * self.loss.n_outputs):
             mean = self.loss.mean(design.predict(theta, rows))
             mean *= weights[rows, None, None]
             total += design.pull(mean, rows)
-        return total
+        return total if self.is_part else total / self.n_rows + self.penalise(theta) - linear
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return ∇²F(θ), shape (K·p, K·p)."""
-        return self.hessian_sum(theta) / self.n_rows + self.penalty_hessian()
+        design, weights = self.distinct
+        curvature = self.loss.curvature(design.predict(theta))
+        curvature *= weights[:, None, None]
+        total = design.gram(curvature)
+        return total if self.is_part else total / self.n_rows + self.penalty_hessian()
 
     def hessians(self, thetas: FloatArray) -> list[FloatArray]:
         """Return ∇²F at every column of parameters (K·p, B)."""
         return [self.hessian(theta) for theta in thetas.T]
 
-    def hessian_sum(self, theta: FloatArray) -> FloatArray:
-        """Return Σ w_i ψ″(x_iᵀθ) ⊗ x_i x_iᵀ."""
-        design, weights = self.distinct
-        curvature = self.loss.curvature(design.predict(theta))
-        curvature *= weights[:, None, None]
-        return design.gram(curvature)
-
-    def third(self, theta: FloatArray, root: FloatArray) -> FloatArray:
-        """Return ∇³F(θ)[RRᵀ] for R of shape (K·p, r): (K·p,)."""
-        return self.third_sum(theta, root) / self.n_rows
-
     def thirds(
         self, thetas: FloatArray, middles: list[FloatArray], *, are_roots: bool
     ) -> list[FloatArray]:
         """Return ∇³F[M] at every column of parameters, M = RRᵀ if roots are given."""
-        return [
-            self.third_sum(theta, middle, is_root=are_roots) / self.n_rows
-            for theta, middle in zip(thetas.T, middles, strict=True)
-        ]
-
-    def third_sum(
-        self, theta: FloatArray, middle: FloatArray, *, is_root: bool = True
-    ) -> FloatArray:
-        """Return Σ w_i ψ‴(x_iᵀθ)[x_iᵀMx_i] ⊗ x_i, M = RRᵀ if a root is given: (K·p,)."""
         design, weights = self.distinct
-        spread = design.spread(middle) if is_root else design.quadratic(middle)
-        return design.pull(weights[:, None] * self.loss.third(design.predict(theta), spread))
+        found = []
+        for theta, middle in zip(thetas.T, middles, strict=True):
+            spread = design.spread(middle) if are_roots else design.quadratic(middle)
+            bent = self.loss.third(design.predict(theta), spread)
+            total = design.pull(weights[:, None] * bent)
+            found.append(total if self.is_part else total / self.n_rows)
+        return found
 
     def along_lines(
         self, theta: FloatArray, directions: FloatArray, lengths: FloatArray
@@ -382,14 +354,6 @@ class Problem:
         directions : array of shape (K·p, B)
         lengths : array of shape (B,)
         """
-        slopes, bends = self.line_sums(theta, directions, lengths)
-        held, stiff = self.penalty_along(theta, directions, lengths)
-        return slopes / self.n_rows + held, bends / self.n_rows + stiff
-
-    def line_sums(
-        self, theta: FloatArray, directions: FloatArray, lengths: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the records' part of `along_lines`, as sums: (B,) each."""
         design, weights = self.distinct
         slopes, bends = np.zeros(len(lengths)), np.zeros(len(lengths))
         for rows in design.chunks(width=4 * self.loss.n_outputs * len(lengths)):
@@ -401,7 +365,10 @@ class Problem:
                 slopes[b] += weights[rows] @ (step * self.loss.mean(at)).sum(axis=1)
                 bent = np.einsum("ik,ikl,il->i", step, self.loss.curvature(at), step)
                 bends[b] += weights[rows] @ bent
-        return slopes, bends
+        if self.is_part:
+            return slopes, bends
+        held, stiff = self.penalty_along(theta, directions, lengths)
+        return slopes / self.n_rows + held, bends / self.n_rows + stiff
 
     def penalty_along(
         self, theta: FloatArray, directions: FloatArray, lengths: FloatArray
@@ -428,11 +395,6 @@ class Problem:
         bend = self.loss.curvature(self.design.predict(theta))
         shares: FloatArray = np.einsum("ikl,ikl->i", bend, forms) * self.weights
         return shares
-
-    @property
-    def is_quadratic(self) -> bool:
-        """Whether one Newton step is exact."""
-        return self.loss.is_quadratic
 
     def reach(self, steps: FloatArray) -> FloatArray:
         """Return the largest distance that each column of steps moves a record's predictor, (B,)."""

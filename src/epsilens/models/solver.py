@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import scipy.linalg
@@ -18,7 +18,11 @@ from numpy.typing import NDArray
 
 from epsilens._types import BoolArray, FloatArray
 from epsilens.errors import EstimateNotTrustworthyError
-from epsilens.models.problem import Loss
+
+if TYPE_CHECKING:
+    from epsilens.models.problem import Problem
+    from epsilens.models.streamed_problem import StreamedProblem
+
 
 # --- The inverse of a Hessian, as a factor that is kept and used many times ---
 
@@ -406,39 +410,8 @@ def polish(problem: SmoothObjective, linear: FloatArray, solution: Solution) -> 
 # --- What the methods ask of a training objective, wherever its records are ---
 
 
-class LinearObjective(SmoothObjective, Protocol):
-    """The mean of a canonical loss with a penalty; labels enter through the linear term only."""
-
-    @property
-    def loss(self) -> Loss:
-        """The loss at the linear predictor."""
-        ...
-
-    @property
-    def n_rows(self) -> int:
-        """Number of training records."""
-        ...
-
-    @property
-    def n_parameters(self) -> int:
-        """K·p, one coefficient per column and output."""
-        ...
-
-    def hessians(self, thetas: FloatArray) -> list[FloatArray]:
-        """Return the Hessian at every column of parameters."""
-        ...
-
-    def thirds(
-        self, thetas: FloatArray, middles: list[FloatArray], *, are_roots: bool
-    ) -> list[FloatArray]:
-        """Return ∇³F[M] at every column of parameters, M = RRᵀ if roots are given."""
-        ...
-
-    def along_lines(
-        self, theta: FloatArray, directions: FloatArray, lengths: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return slope and bend, but for the linear term, at θ + a_b·d_b along every d_b."""
-        ...
+LinearObjective: TypeAlias = "Problem | StreamedProblem"
+"""The mean of a canonical loss with a penalty; labels enter through the linear term only."""
 
 
 # --- Minima of many objectives that lie close to a point whose Hessian is known ---

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -50,14 +51,15 @@ class TrainingRows:
     intercept: float | None
     weight_unit: float = 1.0
 
-    def problem(self, records: StreamedRows) -> Problem:
-        """Return some records as a problem in memory."""
+    def problem(self, records: StreamedRows, *, is_part: bool = False) -> Problem:
+        """Return some records as a problem in memory: their own, or a part of the whole."""
         like = self.frame.design
         return replace(
             self.frame,
             design=Design.from_features(records.features, intercept=self.intercept, like=like),
             weights=records.weights * self.weight_unit,
             looks_for_alike=False,
+            is_part=is_part,
         )
 
 
@@ -74,8 +76,8 @@ class PieceWork:
         """Return the formula's parts of a piece, joined."""
         total: Part = {}
         for records in self.rows.reading.records(piece):
-            part = self.formula(self.rows.problem(records), records, *self.arguments)
-            total = self.join(total, part)
+            problem = self.rows.problem(records, is_part=True)
+            total = self.join(total, self.formula(problem, records, *self.arguments))
         return total
 
 
@@ -90,11 +92,27 @@ class StreamedProblem:
         Number of rows of all pieces together.
     progress : callable, optional
         Called with (done, total, what) within every pass.
+    loss : Loss
+        The loss at the linear predictor.
+    n_parameters : int
+        K·p, one coefficient per column and output.
+    is_quadratic : bool
+        Whether one Newton step is exact.
     """
 
     rows: TrainingRows
     n_rows: int
     progress: Progress | None = None
+    loss: Loss = field(init=False)
+    n_parameters: int = field(init=False)
+    is_quadratic: bool = field(init=False)
+    is_convex: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        frame = self.rows.frame
+        object.__setattr__(self, "loss", frame.loss)
+        object.__setattr__(self, "n_parameters", frame.n_parameters)
+        object.__setattr__(self, "is_quadratic", frame.is_quadratic)
 
     def sum(
         self,
@@ -113,31 +131,22 @@ class StreamedProblem:
             progress=self.progress,
         )
 
-    @property
-    def loss(self) -> Loss:
-        """The loss at the linear predictor."""
-        return self.rows.frame.loss
-
-    @property
-    def n_parameters(self) -> int:
-        """K·p, one coefficient per column and output."""
-        return self.rows.frame.n_parameters
-
-    @property
-    def is_quadratic(self) -> bool:
-        """Whether one Newton step is exact."""
-        return self.rows.frame.is_quadratic
-
-    @property
-    def is_convex(self) -> bool:
-        """Whether the objective has one minimum."""
-        return True
+    def _total(
+        self,
+        method: Callable[..., object],
+        *arguments: object,
+        join: Callable[[Part, Part], Part] = added,
+        what: str,
+    ) -> FloatArray:
+        """Return what a method of `Problem` gives, over all pieces."""
+        part = self.sum(_of_problem, method, *arguments, join=join, what=what)
+        return np.asarray(part["total"])
 
     def gradient(self, theta: FloatArray, linear: FloatArray) -> FloatArray:
         """Return ∇F for columns of parameters (K·p, B)."""
-        total = self.sum(_gradient, theta, what="gradient")["gradient"]
-        gradient: FloatArray = total / self.n_rows + self.rows.frame.penalise(theta) - linear
-        return gradient
+        # The linear term is not the pieces' to give.
+        total = self._total(Problem.gradient, theta, np.zeros(1), what="gradient")
+        return total / self.n_rows + self.rows.frame.penalise(theta) - linear
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return ∇²F(θ)."""
@@ -147,7 +156,7 @@ class StreamedProblem:
         """Return ∇²F at every column of parameters, in one pass."""
         if thetas.shape[1] == 0:
             return []
-        total = self.sum(_hessians, thetas, what="curvature")["hessians"]
+        total = self._total(Problem.hessians, thetas, what="curvature")
         penalty = self.rows.frame.penalty_hessian()
         return [hessian / self.n_rows + penalty for hessian in total]
 
@@ -157,28 +166,27 @@ class StreamedProblem:
         frame = self.rows.frame
         return (
             total["gradient"][:, 0] / self.n_rows + frame.penalise(theta),
-            total["hessians"][0] / self.n_rows + frame.penalty_hessian(),
+            total["hessian"] / self.n_rows + frame.penalty_hessian(),
         )
 
     def thirds(
         self, thetas: FloatArray, middles: list[FloatArray], *, are_roots: bool
     ) -> list[FloatArray]:
         """Return ∇³F[M] at every column of parameters, in one pass."""
-        total = self.sum(_thirds, thetas, middles, are_roots, what="third derivative")["thirds"]
+        total = self.sum(_thirds, thetas, middles, are_roots, what="third derivative")["total"]
         return [third / self.n_rows for third in total]
 
     def along_lines(
         self, theta: FloatArray, directions: FloatArray, lengths: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return slope and bend, but for the linear term, at θ + a_b·d_b along every d_b."""
-        total = self.sum(_along_lines, theta, directions, lengths, what="line search")["sums"]
+        total = self._total(Problem.along_lines, theta, directions, lengths, what="line search")
         held, stiff = self.rows.frame.penalty_along(theta, directions, lengths)
         return total[0] / self.n_rows + held, total[1] / self.n_rows + stiff
 
     def reach(self, steps: FloatArray) -> FloatArray:
         """Return the largest distance that each column of steps moves a record's predictor, (B,)."""
-        reach = self.sum(_reach, steps, join=largest, what="reach")["reach"]
-        return np.asarray(reach, dtype=np.float64)
+        return self._total(Problem.reach, steps, join=largest, what="reach")
 
     def largest_leverage(self, theta: FloatArray, inverse: FloatArray) -> float:
         """Return the largest share that a record has in its own prediction."""
@@ -203,31 +211,15 @@ class StreamedProblem:
 
 
 @dataclass(frozen=True, repr=False)
-class FusedObjective:
-    """A streamed objective whose gradient brings the Hessian along: one pass for both.
+class FusedObjective(StreamedProblem):
+    """A streamed objective whose gradient brings the Hessian along: one pass for both."""
 
-    Attributes
-    ----------
-    problem : StreamedProblem
-    """
-
-    problem: StreamedProblem
     _known: list[tuple[FloatArray, FloatArray, float | None]] = field(default_factory=list)
-
-    @property
-    def is_quadratic(self) -> bool:
-        """Whether one Newton step is exact."""
-        return self.problem.is_quadratic
-
-    @property
-    def is_convex(self) -> bool:
-        """Whether the objective has one minimum."""
-        return True
 
     def gradient(self, theta: FloatArray, linear: FloatArray) -> FloatArray:
         """Return ∇F at one column of parameters."""
         started = time.perf_counter()
-        gradient, hessian = self.problem.gradient_and_hessian(theta[:, 0])
+        gradient, hessian = self.gradient_and_hessian(theta[:, 0])
         seconds = time.perf_counter() - started
         store = current_store()
         is_read = store is None or not store.last_was_found
@@ -237,36 +229,21 @@ class FusedObjective:
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return ∇²F(θ), known already where the gradient was taken."""
         known = self._known and np.array_equal(self._known[0][0], theta)
-        return self._known[0][1] if known else self.problem.hessian(theta)
+        return self._known[0][1] if known else super().hessian(theta)
 
     @property
-    def last(self) -> tuple[FloatArray, FloatArray]:
-        """Where the last gradient was taken, and the Hessian there."""
-        return self._known[0][:2]
+    def last(self) -> tuple[FloatArray, FloatArray, float | None]:
+        """Where the last gradient was taken, the Hessian there, and the seconds that the pass took.
 
-    @property
-    def seconds(self) -> float | None:
-        """What the last pass took; None if it was kept by an earlier run, in whole or in part."""
-        return self._known[0][2]
-
-    def reach(self, steps: FloatArray) -> FloatArray:
-        """Return the largest distance that each column of steps moves a record's predictor."""
-        return self.problem.reach(steps)
+        There are no seconds of a pass that was kept by an earlier run, in whole or in part.
+        """
+        return self._known[0]
 
 
-def _gradient(problem: Problem, records: StreamedRows, theta: FloatArray) -> Part:
-    return {"gradient": problem.gradient_sum(theta)}
-
-
-def _hessians(problem: Problem, records: StreamedRows, thetas: FloatArray) -> Part:
-    return {"hessians": np.array([problem.hessian_sum(theta) for theta in thetas.T])}
-
-
-def _gradient_and_hessian(problem: Problem, records: StreamedRows, theta: FloatArray) -> Part:
-    return {
-        **_gradient(problem, records, theta[:, None]),
-        **_hessians(problem, records, theta[:, None]),
-    }
+def _of_problem(
+    problem: Problem, records: StreamedRows, method: Callable[..., object], *arguments: object
+) -> Part:
+    return {"total": np.asarray(method(problem, *arguments))}
 
 
 def _thirds(
@@ -276,25 +253,14 @@ def _thirds(
     middles: list[FloatArray],
     are_roots: bool,
 ) -> Part:
-    thirds = [
-        problem.third_sum(theta, middle, is_root=are_roots)
-        for theta, middle in zip(thetas.T, middles, strict=True)
-    ]
-    return {"thirds": np.array(thirds)}
+    return {"total": np.array(problem.thirds(thetas, middles, are_roots=are_roots))}
 
 
-def _along_lines(
-    problem: Problem,
-    records: StreamedRows,
-    theta: FloatArray,
-    directions: FloatArray,
-    lengths: FloatArray,
-) -> Part:
-    return {"sums": np.array(problem.line_sums(theta, directions, lengths))}
-
-
-def _reach(problem: Problem, records: StreamedRows, steps: FloatArray) -> Part:
-    return {"reach": problem.reach(steps)}
+def _gradient_and_hessian(problem: Problem, records: StreamedRows, theta: FloatArray) -> Part:
+    return {
+        "gradient": problem.gradient(theta[:, None], np.zeros(1)),
+        "hessian": problem.hessian(theta),
+    }
 
 
 def _leverage(

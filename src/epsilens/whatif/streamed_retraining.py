@@ -127,6 +127,6 @@ def _randomised(
         reports = (drawn[:, None] >= cumulative[truth]).sum(axis=1)
         labels[members, run] = np.minimum(reports, k - 1)
     return {
-        "linear": problem.linear_sum(np.moveaxis(statistics[labels], 2, 1)),
+        "linear": problem.linear_term(np.moveaxis(statistics[labels], 2, 1)),
         "counts": np.array([np.bincount(column, minlength=k) for column in labels.T]),
     }

@@ -104,7 +104,7 @@ def _cell(
     spread = evaluation.design.spread(root)
     bias = np.zeros_like(theta)
     if not problem.is_quadratic:
-        bias = -0.5 * curvature.solve(problem.third(theta, root))
+        bias = -0.5 * curvature.solve(problem.thirds(theta[:, None], [root], are_roots=True)[0])
     omitted = 0.0
     if method == "newton":
         linear = baseline.linear + noise.shift(channel)
