@@ -403,11 +403,12 @@ def _print(document: AuditDocument, *, quiet: bool, out: str | None) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from epsilens.show import audit_sentence, audit_table
+    from epsilens.document import view
+    from epsilens.show import document_table
 
     console = Console()
     if not quiet:
-        console.print(audit_table(document))
-    console.print(Text(audit_sentence(document)), soft_wrap=True)
+        console.print(document_table(document))
+    console.print(Text(view(document).sentence), soft_wrap=True)
     if out is not None and not quiet:
         console.print(Text(f"Written: {out}"), soft_wrap=True)

@@ -227,11 +227,11 @@ def print_decision(document: DecisionDocument, *, quiet: bool, out: str | None) 
     from rich.text import Text
 
     from epsilens.cli.session import print_notes
-    from epsilens.show import decision_table
+    from epsilens.show import document_table
 
     console = Console()
     if not quiet:
-        console.print(decision_table(document))
+        console.print(document_table(document))
         print_notes(console, document.notes)
     print_recommendation(console, document)
     if document.lever is not None:

@@ -121,7 +121,7 @@ def _print(
 
     from epsilens.cli.decide import print_recommendation
     from epsilens.document.wording import change_text, epsilon_text
-    from epsilens.show import decision_table
+    from epsilens.show import document_table
 
     console = Console()
     if not quiet:
@@ -134,7 +134,7 @@ def _print(
                 "answer by randomised response, and what would an attacker still find out?"
             )
         )
-        console.print(decision_table(document))
+        console.print(document_table(document))
     print_recommendation(console, document)
     if quiet:
         return

@@ -63,20 +63,16 @@ def print_federation(document: FederationDocument, *, quiet: bool, out: str | No
     from rich.text import Text
 
     from epsilens.cli.session import print_notes
-    from epsilens.show import (
-        federation_sentences,
-        ledger_table,
-        valuation_sentences,
-        version_table,
-    )
+    from epsilens.document import view
+    from epsilens.show import document_table, valuation_sentences
 
     console = Console()
     if not quiet:
         if document.versions:
-            console.print(version_table(document))
-        console.print(ledger_table(document))
+            console.print(document_table(document))
+        console.print(document_table(document, place=1))
         print_notes(console, document.notes)
-    for sentence in federation_sentences(document):
+    for sentence in view(document).sentences:
         console.print(Text(sentence))
     for valuation in document.valuations:
         for sentence in valuation_sentences(valuation):

@@ -102,12 +102,12 @@ def _print(document: InspectDocument, *, name: str | None, quiet: bool, is_withh
 
     from epsilens.cli.session import print_notes
     from epsilens.data.description import NEEDS_BINS
-    from epsilens.show.terminal import inspect_table
+    from epsilens.show import document_table
 
     console = Console()
     if name and not quiet:
         console.print(Text(name, style="bold"))
-    console.print(inspect_table(document))
+    console.print(document_table(document))
     if quiet:
         return
     print_notes(console, document.notes)

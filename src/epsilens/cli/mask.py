@@ -330,13 +330,14 @@ def _print(document: MaskDocument, *, quiet: bool, out: str | None) -> None:
 
     from epsilens.cli.session import print_notes
     from epsilens.data.typed_names import typed_name
-    from epsilens.show import mask_sentences, mask_table
+    from epsilens.document import view
+    from epsilens.show import document_table
 
     console = Console()
     if not quiet:
-        console.print(mask_table(document))
+        console.print(document_table(document))
         print_notes(console, document.notes)
-    for sentence in mask_sentences(document):
+    for sentence in view(document).sentences:
         console.print(Text(sentence))
     if quiet:
         return

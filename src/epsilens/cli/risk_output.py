@@ -91,11 +91,11 @@ def print_risk(
     from rich.text import Text
 
     from epsilens.cli.session import print_notes
-    from epsilens.show import risk_sentences, risk_table
+    from epsilens.show import document_table, risk_sentences
 
     console = Console()
     if not quiet:
-        console.print(risk_table(document))
+        console.print(document_table(document))
         print_notes(console, document.notes)
     if choice is not None:
         console.print(Text(choice.sentence))

@@ -358,14 +358,15 @@ def _print(document: ValueDocument, *, quiet: bool, written: list[str]) -> None:
     from rich.text import Text
 
     from epsilens.cli.session import print_notes
-    from epsilens.show import value_sentences, value_table
+    from epsilens.document import view
+    from epsilens.show import document_table
 
     console = Console()
     if not quiet and document.curve:
-        console.print(value_table(document))
+        console.print(document_table(document))
     if not quiet:
         print_notes(console, document.notes)
-    for sentence in value_sentences(document):
+    for sentence in view(document).sentences:
         console.print(Text(sentence))
     if quiet:
         return

@@ -60,13 +60,14 @@ def print_answer(
     from rich.text import Text
 
     from epsilens.cli.session import print_notes
-    from epsilens.show import gap_table, whatif_sentence, whatif_table
+    from epsilens.document import view
+    from epsilens.show import document_table, whatif_sentence
 
     console = Console()
     if not quiet:
-        console.print(whatif_table(document))
-        if (gaps := gap_table(document)) is not None:
-            console.print(gaps)
+        console.print(document_table(document))
+        if len(view(document).tables) > 1:
+            console.print(document_table(document, place=1))
         print_notes(console, document.notes)
     console.print(Text(whatif_sentence(document, choice)))
     if out is not None and not quiet:

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from epsilens.document.federation import FederationDocument, FederationValuation, FederationVersion
-from epsilens.document.view import Line, Row, Table, View, text_row
+from epsilens.document.view import Line, Row, Table, View, field_row, text_row
 from epsilens.document.wording import NOTHING, epsilon_text, loss_text, percent_text
 
 OPERATIONS = {
@@ -45,12 +46,12 @@ def federation_view(document: FederationDocument) -> View:
         tuple(
             Line(
                 (
-                    Row("site", "site", str(entry.site), entry.site),
+                    field_row(entry, "site", "site", str),
                     text_row("operation", "release", entry.operation),
                     text_row("mode", "mode", entry.mode or NOTHING),
-                    _epsilon("epsilon", "ε", entry.epsilon),
-                    _epsilon("record_epsilon", "ε per record", entry.record_epsilon),
-                    _epsilon("total_epsilon", "in all", entry.total_epsilon),
+                    field_row(entry, "epsilon", "ε", epsilon_text, "proven"),
+                    field_row(entry, "record_epsilon", "ε per record", epsilon_text, "proven"),
+                    field_row(entry, "total_epsilon", "in all", epsilon_text, "proven"),
                     text_row("private", "private", "yes" if entry.private else "no"),
                 )
             )
@@ -64,24 +65,19 @@ def federation_view(document: FederationDocument) -> View:
     return View(versions.title, sentences=tuple(_sentences(document)), tables=(versions, ledger))
 
 
-def _epsilon(key: str, title: str, epsilon: float | None) -> Row:
-    return Row(key, title, epsilon_text(epsilon), epsilon, "proven")
-
-
 def _version_rows(version: FederationVersion) -> tuple[Row, ...]:
     what = f"{OPERATIONS[version.operation]} {sites_text(version.sites)}\n{_how(version)}"
-    moved, error = version.distance_to_previous, version.predicted_error
-    loss, accuracy = version.test_loss, version.test_accuracy
+    row, rough = partial(field_row, version), partial(_distance, digits=2)
     return (
         text_row("version", "", str(version.version)),
         text_row("operation", "what", what),
         Row("model_epsilon", "model\nε", _level(version), version.model_epsilon, "proven"),
-        Row("distance_to_previous", "moved", _distance(moved), moved, "measured"),
-        Row("predicted_error", "error", _distance(error, digits=2), error, "estimated"),
+        row("distance_to_previous", "moved", _distance, "measured"),
+        row("predicted_error", "error", rough, "estimated"),
         text_row("advice", "advice", version.advice),
-        Row("test_loss", "test\nloss", loss_text(loss), loss, "measured", "nats"),
-        Row("test_accuracy", "accu-\nracy", percent_text(accuracy), accuracy, "measured"),
-        Row("messages", "mes-\nsages", f"{version.messages:,}", version.messages),
+        row("test_loss", "test\nloss", loss_text, "measured", "nats"),
+        row("test_accuracy", "accu-\nracy", percent_text, "measured"),
+        row("messages", "mes-\nsages", "{:,}".format),
         Row("bytes", "kB", f"{version.bytes / 1000:,.1f}", version.bytes / 1000, unit="kB"),
     )
 

@@ -15,7 +15,7 @@ from epsilens.document.kinds import (
     ValuePoint,
 )
 from epsilens.document.mask import MaskDocument, MaskOutcome, RelaxedEpsilon
-from epsilens.document.view import Line, Row, Table, View, text_row
+from epsilens.document.view import Line, Row, Table, View, field_row, text_row
 from epsilens.document.wording import (
     NOTHING,
     bound_text,
@@ -41,7 +41,7 @@ def inspect_view(document: InspectDocument) -> View:
                 (
                     text_row("name", "column", column.name),
                     text_row("kind", "kind", column.kind),
-                    Row("n_distinct", "values", f"{column.n_distinct:,}", column.n_distinct),
+                    field_row(column, "n_distinct", "values", "{:,}".format),
                     Row("n_missing", "missing", missing, column.n_missing),
                     text_row(
                         "protectable", "can be protected", "yes" if column.protectable else "no"
@@ -90,12 +90,7 @@ def audit_view(document: AuditDocument) -> View:
     fixed = document.selection.isdecimal()
     rows = (
         _bound_row(document),
-        Row(
-            "claimed_epsilon",
-            "claimed ε",
-            epsilon_text(document.claimed_epsilon),
-            document.claimed_epsilon,
-        ),
+        field_row(document, "claimed_epsilon", "claimed ε", epsilon_text),
         Row(
             "true_epsilon",
             "theoretical ε",
@@ -182,7 +177,7 @@ def mask_view(document: MaskDocument) -> View:
         Line(
             (
                 text_row("masking", "", _MASKINGS[row.masking]),
-                Row("n_masked", "features masked", f"{row.n_masked:,}", row.n_masked),
+                field_row(row, "n_masked", "features masked", "{:,}".format),
                 _accuracy_row(row, "utility", "the task"),
                 _accuracy_row(row, "identity", "recognising people"),
             )

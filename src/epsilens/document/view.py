@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from epsilens.document.clauses import (
@@ -261,6 +262,27 @@ def text_row(key: str, title: str, text: str) -> Row:
     return Row(key, title, text, is_number=False)
 
 
+def field_row(
+    part: object,
+    key: str,
+    title: str,
+    write: Callable[[Any], str],
+    kind: NumberType | None = None,
+    unit: str = "",
+) -> Row:
+    """Return the row of a number that a part of a document has under a name.
+
+    Examples
+    --------
+    >>> from epsilens.document import RiskCell
+    >>> cell = RiskCell(epsilon=1.0, mechanism="rr", asr_max=0.61)
+    >>> field_row(cell, "asr_max", "most exposed", percent_text).text
+    '61.0%'
+    """
+    number = getattr(part, key)
+    return Row(key, title, write(number), number, kind, unit)
+
+
 def thinned(items: Sequence[_T], most: int) -> list[_T]:
     """Pick so many of a sequence at most, evenly spaced and always with both ends.
 
@@ -289,45 +311,22 @@ def cost_rows(document: WhatIfDocument, cell: WhatIfCell) -> tuple[Row, ...]:
     >>> [row.text for row in rows if row.key in ("loss_change", "loss_change_high")]
     ['+0.0210', '+0.0300']
     """
-    kind, unit, decimals = (
-        cost_type(document, cell),
-        loss_unit(document),
-        loss_decimals(document.baseline.loss),
-    )
+    kind, unit, points = cost_type(document, cell), loss_unit(document), "percentage points"
+    loss = partial(change_text, decimals=loss_decimals(document.baseline.loss))
+    auc = partial(change_text, decimals=3)
     proven: NumberType | None = "proven" if document.is_about_privacy else None
-    budget, symbol = axis_budget(document, cell), budget_symbol(document)
-    high, points = cell.loss_change_high, "percentage points"
+    budget = axis_budget(document, cell)
     worst = outcome_interval(document, cell, "accuracy")
-    low = cell.accuracy_change if worst is None else worst.low
+    low, runs = cell.accuracy_change if worst is None else worst.low, interval_text(document, cell)
+    accuracy = outcome_text(document, cell, "accuracy") or NOTHING
     rows = [
-        Row("epsilon", symbol, epsilon_text(budget), budget, proven),
-        Row(
-            "loss_change",
-            change_title(document, "loss"),
-            change_text(cell.loss_change, decimals=decimals),
-            cell.loss_change,
-            kind,
-            unit,
-        ),
-        Row(
-            "loss_change_range",
-            "9 in 10 runs",
-            interval_text(document, cell) or NOTHING,
-            None,
-            kind,
-            unit,
-        ),
-        Row("loss_change_high", "up to", change_text(high, decimals=decimals), high, kind, unit),
-        Row(
-            "accuracy_change",
-            "accuracy (points)",
-            outcome_text(document, cell, "accuracy") or NOTHING,
-            cell.accuracy_change,
-            kind,
-            points,
-        ),
+        Row("epsilon", budget_symbol(document), epsilon_text(budget), budget, proven),
+        field_row(cell, "loss_change", change_title(document, "loss"), loss, kind, unit),
+        Row("loss_change_range", "9 in 10 runs", runs or NOTHING, None, kind, unit),
+        field_row(cell, "loss_change_high", "up to", loss, kind, unit),
+        Row("accuracy_change", "accuracy (points)", accuracy, cell.accuracy_change, kind, points),
         Row("accuracy_change_low", "accuracy down to", points_text(low), low, kind, points),
-        Row("auc_change", "AUC", change_text(cell.auc_change, decimals=3), cell.auc_change, kind),
+        field_row(cell, "auc_change", "AUC", auc, kind),
     ]
     for gap in GAPS:
         of = "points" if gap == "accuracy_gap" else unit
@@ -349,42 +348,31 @@ def attack_rows(document: RiskDocument, cell: RiskCell) -> tuple[Row, ...]:
     >>> [(row.title, row.text) for row in rows if row.number]
     [('ε', '1'), ('most exposed', '61.0%'), ('p', '0.20')]
     """
-
-    def share(key: str, title: str, kind: NumberType = "measured") -> Row:
-        number: float | None = getattr(cell, key)
-        text = percent_text(number) if kind == "measured" else at_most_text(number)
-        return Row(key, title, text, number, kind)
-
-    high = cell.answer_inference_high
-    budget = axis_budget(document, cell)
+    budget, most, row = axis_budget(document, cell), at_most_text, partial(field_row, cell)
     rows = [Row("epsilon", budget_symbol(document), epsilon_text(budget), budget, "proven")]
+    recognised = [
+        row("asr_max", "most exposed", percent_text, "measured"),
+        row("asr_max_null_q95", "chance reaches", percent_text, "proven"),
+        row("asr_max_p_value", "p", p_value_text, "measured"),
+    ]
     if is_randomised_response(document):
         guessed = "guessed, all at once" if len(document.protect) > 1 else "guessed"
+        runs = range_text(cell) or NOTHING
         rows += [
-            share("answer_inference_rate", guessed),
-            Row(
-                "answer_inference_range",
-                "9 in 10 releases",
-                range_text(cell) or NOTHING,
-                kind="measured",
-            ),
-            Row("answer_inference_high", "up to", at_most_text(high), high, "measured"),
-            share("answer_inference_unseen", "outside the data"),
-            share("answer_inference_ceiling", "ceiling (proven)", "proven given b"),
+            row("answer_inference_rate", guessed, percent_text, "measured"),
+            Row("answer_inference_range", "9 in 10 releases", runs, kind="measured"),
+            row("answer_inference_high", "up to", most, "measured"),
+            row("answer_inference_unseen", "outside the data", percent_text, "measured"),
+            row("answer_inference_ceiling", "ceiling (proven)", most, "proven given b"),
+            *recognised,
         ]
-    p_value = cell.asr_max_p_value
-    rows += [
-        share("asr_max", "most exposed"),
-        replace(share("asr_max_null_q95", "chance reaches"), kind="proven"),
-        Row("asr_max_p_value", "p", p_value_text(p_value), p_value, "measured"),
-    ]
-    if not is_randomised_response(document):
-        bound = cell.epsilon_lower_bound
+    else:
         rows += [
-            share("asr_ceiling", "ceiling (proven)", "proven"),
-            share("tpr_at_fpr_0_01", "found at 1% false alarms"),
-            Row("epsilon_lower_bound", "ε at least (proven)", bound_text(bound), bound, "proven"),
-            share("accuracy", "accuracy"),
+            *recognised,
+            row("asr_ceiling", "ceiling (proven)", most, "proven"),
+            row("tpr_at_fpr_0_01", "found at 1% false alarms", percent_text, "measured"),
+            row("epsilon_lower_bound", "ε at least (proven)", bound_text, "proven"),
+            row("accuracy", "accuracy", percent_text, "measured"),
         ]
     return tuple(rows)
 

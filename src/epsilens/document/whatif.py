@@ -112,6 +112,16 @@ class WhatIfDocument(DocumentHead):
         """Whether ε protects the answers: not in a network whose body may have learnt from them."""
         return self.provenance.settings.get(PUBLIC_BODY) is not False
 
+    @property
+    def cost(self) -> WhatIfDocument:
+        """The what-if itself, so that it is read as the decision that it may become."""
+        return self
+
+    @property
+    def risk(self) -> None:
+        """No attack was asked about."""
+        return None
+
     def require_privacy(self) -> None:
         """Refuse to go on where ε protects nothing.
 

@@ -72,23 +72,28 @@ class _Study:
 
     place: int
     name: str
-    document: Compared
+    cost: WhatIfDocument
+    risk: RiskDocument | None
+    recommended: float | None
+    letter: str
+    is_first_order: bool
+    n_protected: int
 
-    @property
-    def cost(self) -> WhatIfDocument:
-        return self.document.cost if isinstance(self.document, DecisionDocument) else self.document
-
-    @property
-    def risk(self) -> RiskDocument | None:
-        return self.document.risk if isinstance(self.document, DecisionDocument) else None
-
-    @property
-    def is_first_order(self) -> bool:
-        return all(cell.method == "influence" for cell in self.cost.cells)
-
-    @property
-    def letter(self) -> str:
-        return LETTERS[self.place]
+    @classmethod
+    def of(cls, place: int, name: str, document: Compared) -> _Study:
+        """Read a study off its document."""
+        chosen = document.recommendation if isinstance(document, DecisionDocument) else None
+        protect = document.cost.provenance.settings.get("protect")
+        return cls(
+            place,
+            name,
+            document.cost,
+            document.risk,
+            chosen.epsilon if chosen is not None and chosen.holds else None,
+            LETTERS[place],
+            all(cell.method == "influence" for cell in document.cost.cells),
+            len(protect) if isinstance(protect, list | tuple) else 1,
+        )
 
     def series(self, field: str, band: tuple[str, str]) -> Series:
         """Draw a field of this study in its look."""
@@ -159,7 +164,7 @@ def comparison_chart(
             got=str(len(studies)),
             hint="Choose fewer, or more.",
         )
-    compared = [_Study(place, name, found) for place, (name, found) in enumerate(studies)]
+    compared = [_Study.of(place, name, found) for place, (name, found) in enumerate(studies)]
     _check_one_axis(compared)
     costs, guesses = _cost_rows(compared), _guess_rows(compared)
     budgets = sorted({float(row["epsilon"]) for row in [*costs, *guesses]})
@@ -171,13 +176,19 @@ def comparison_chart(
         parts.append(_guess_part(alt, attacked, guesses, budgets, size=(width, height)))
     lines = _recommended_lines(alt, compared)
     apart = {name: "independent" for name in ("stroke", "fill", "shape")}
+    words = subtitle(_subtitle(compared), width)
+    title = (
+        alt.TitleParams(text=TITLE, subtitle=words)
+        if is_titled
+        else alt.TitleParams(text=words, fontSize=12.5, fontWeight="normal", color=INK)
+    )
     chart: alt.VConcatChart = dressed(
         alt.vconcat(
             *(alt.layer(*lines, *part) for part in parts),
             spacing=24,
             resolve=alt.Resolve(scale=apart, legend=apart),
             padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
-            title=_title(alt, subtitle(_subtitle(compared), width), is_titled=is_titled),
+            title=title,
             description=_spoken(compared, costs, guesses),
         ),
         title_offset=14,
@@ -185,12 +196,6 @@ def comparison_chart(
     # Last, because Altair copies everything at every step.
     chart.datasets = {_COSTS: costs, _GUESSES: guesses}
     return chart
-
-
-def _title(alt: Any, lines: list[str], *, is_titled: bool) -> Any:
-    if is_titled:
-        return alt.TitleParams(text=TITLE, subtitle=lines)
-    return alt.TitleParams(text=lines, fontSize=12.5, fontWeight="normal", color=INK)
 
 
 def _check_one_axis(studies: Sequence[_Study]) -> None:
@@ -222,29 +227,22 @@ def _cost_rows(studies: Sequence[_Study]) -> list[dict[str, Any]]:
         # Everyone is always asked about first; a study of one group alone shows that one.
         first = EVERYBODY if any(row["group"] == EVERYBODY for row in drawn) else drawn[0]["group"]
         mine = [row for row in drawn if row["group"] == first]
-        rows = [
-            {
-                "epsilon": row["epsilon"],
-                f"change_{study.place}": row["change"],
-                f"low_{study.place}": row["low"],
-                f"high_{study.place}": row["high"],
-                "segment": row["segment"],
-            }
-            for row in mine
-        ]
-        parts.append(rows)
+        parts.append(
+            [
+                {"epsilon": row["epsilon"], "segment": row["segment"]}
+                | {f"{name}_{study.place}": row[name] for name in ("change", "low", "high")}
+                for row in mine
+            ]
+        )
     return _completed(parts)
 
 
 def _guess_rows(studies: Sequence[_Study]) -> list[dict[str, Any]]:
-    names = {"rate": "rate", "low": "low", "high": "high", "ceiling": "ceiling"}
+    names = ("rate", "low", "high", "ceiling")
     parts = [
         [
             {"epsilon": row["epsilon"]}
-            | {
-                f"{name}_{study.place}": row[f"answer_inference_{field}"]
-                for name, field in names.items()
-            }
+            | {f"{name}_{study.place}": row[f"answer_inference_{name}"] for name in names}
             for row in risk_rows(study.risk)
             if row["answer_inference_rate"] is not None
         ]
@@ -327,13 +325,8 @@ def _axis_title(studies: Sequence[_Study], size: tuple[int, int]) -> str:
     title = budget_title(studies[0].cost)
     if size[0] < _NARROW:
         return "ε"
-    several = any(_n_protected(study) > 1 for study in studies)
+    several = any(study.n_protected > 1 for study in studies)
     return f"{title} of each column" if several and title == "privacy budget ε" else title
-
-
-def _n_protected(study: _Study) -> int:
-    protect = study.cost.provenance.settings.get("protect")
-    return len(protect) if isinstance(protect, list | tuple) else 1
 
 
 def _labels(
@@ -412,7 +405,7 @@ def _spread(heights: np.ndarray[Any, np.dtype[np.float64]], *, most: float) -> l
 def _recommended_lines(alt: Any, studies: Sequence[_Study]) -> list[Any]:
     lines = []
     for study in studies:
-        epsilon = _recommended(study)
+        epsilon = study.recommended
         if epsilon is None or not 0 < epsilon < math.inf:
             continue
         at = alt.Chart(alt.InlineData(values=[{"epsilon": epsilon}]))
@@ -426,16 +419,9 @@ def _recommended_lines(alt: Any, studies: Sequence[_Study]) -> list[Any]:
     return lines
 
 
-def _recommended(study: _Study) -> float | None:
-    if not isinstance(study.document, DecisionDocument):
-        return None
-    chosen = study.document.recommendation
-    return chosen.epsilon if chosen.holds else None
-
-
 def _subtitle(studies: Sequence[_Study]) -> list[str]:
     lines = ["Bands: 9 in 10 real runs. Vertical lines: the recommended ε."]
-    if not any(_recommended(study) is not None for study in studies):
+    if not any(study.recommended is not None for study in studies):
         lines = ["Bands: 9 in 10 real runs."]
     if any(study.risk is not None for study in studies):
         lines.append("Dotted: what nobody can exceed (proven).")
@@ -445,7 +431,7 @@ def _subtitle(studies: Sequence[_Study]) -> list[str]:
     waiting = [study.letter for study in studies if study.risk is None]
     if waiting:
         lines.append(f"No attack measured: {', '.join(waiting)}.")
-    joint = [study.letter for study in studies if _n_protected(study) > 1]
+    joint = [study.letter for study in studies if study.n_protected > 1]
     if joint:
         verb = "spends" if len(joint) == 1 else "spend"
         lines.append(
@@ -478,7 +464,7 @@ def _spoken(
                 if field == "change":
                     text = drawn_text(study.cost, row[own], "loss")
                 parts.append(f"{text} at epsilon {epsilon_text(row['epsilon'])}")
-        chosen = _recommended(study)
+        chosen = study.recommended
         if chosen is not None:
             parts.append(f"recommended epsilon {epsilon_text(chosen)}")
         rough = " (first-order)" if study.is_first_order else ""

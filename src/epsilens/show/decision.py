@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from epsilens.document import DecisionDocument, cost_type
 from epsilens.document.clauses import models_text
+from epsilens.document.whatif import WhatIfDocument
 from epsilens.document.wording import Outcome, axis_budget, budget_title, epsilon_text
 from epsilens.errors import InputError
-from epsilens.show.cost import cost_plot, shapes_by_type, spoken_description, subtitle_lines
+from epsilens.show.cost import (
+    cost_chart,
+    cost_plot,
+    shapes_by_type,
+    spoken_description,
+    subtitle_lines,
+)
 from epsilens.show.look import ACCENT, dressed, legend_layout, panel_title, subtitle
 from epsilens.show.risk import draw_panel, risk_panels, risk_rows, spoken_panel
 
@@ -132,6 +139,18 @@ def decision_chart(
         legend=legend_layout(plot.groups, width),
     )
     return chart
+
+
+def document_chart(
+    document: WhatIfDocument | DecisionDocument,
+    outcome: Outcome = "loss",
+    max_loss_increase: float | None = None,
+) -> alt.LayerChart | alt.VConcatChart:
+    """Draw a decision, or a what-if with the accepted loss, which belongs to the chart of the loss alone."""
+    if isinstance(document, DecisionDocument):
+        return decision_chart(document, outcome=outcome)
+    tolerance = max_loss_increase if outcome == "loss" else None
+    return cost_chart(document, outcome=outcome, max_loss_increase=tolerance)
 
 
 def common_budgets(document: DecisionDocument) -> list[float]:

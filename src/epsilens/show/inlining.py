@@ -33,7 +33,11 @@ def inline_json(content: object) -> str:
     return text
 
 
-def script_hash(script: str) -> str:
-    """Give the word by which a security policy lets a script run."""
-    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    return f"'sha256-{digest}'"
+def security_policy(*scripts: str) -> str:
+    """Give the policy of a page that runs these scripts, known by their hashes, and asks for nothing."""
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()) for script in scripts)
+    known = " ".join(f"'sha256-{digest.decode('ascii')}'" for digest in digests)
+    return (
+        f"default-src 'none'; script-src {known}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )

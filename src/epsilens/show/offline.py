@@ -13,7 +13,12 @@ from typing import IO, Any
 
 import altair as alt
 
-from epsilens.show.inlining import chart_library, inline_json, inline_script, script_hash
+from epsilens.show.inlining import (
+    chart_library,
+    inline_json,
+    inline_script,
+    security_policy,
+)
 
 _HTML_RENDERERS = ("default", "html", "colab", "kaggle", "zeppelin", "olli")
 """Altair's renderers that load scripts from elsewhere and write names into a script."""
@@ -45,10 +50,7 @@ class _Offline(alt.TopLevelMixin):
     def to_html(self, **settings: object) -> str:  # type: ignore[override]
         """Return a page that needs nothing else; Altair's settings of its page have no effect."""
         library, draw = chart_library(), inline_script(_DRAW)
-        policy = (
-            f"default-src 'none'; script-src {script_hash(library)} {script_hash(draw)}; "
-            "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-        )
+        policy = security_policy(library, draw)
         spec = inline_json(self.to_dict())
         return _PAGE.format(policy=policy, spec=spec, library=library, draw=draw)
 

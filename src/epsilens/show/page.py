@@ -10,7 +10,7 @@ wraps.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from epsilens.document import (
@@ -32,7 +32,17 @@ from epsilens.document.wording import (
 )
 from epsilens.errors import InputError
 from epsilens.show.cost import cost_plot, shapes_by_type, spoken_description, subtitle_lines
-from epsilens.show.look import ACCENT, AXIS_ENDS, DASHES, INK, SHADES, dressed, plotted_rows
+from epsilens.show.decision import common_budgets
+from epsilens.show.look import (
+    ACCENT,
+    AXIS_ENDS,
+    DASHES,
+    INK,
+    SHADES,
+    available_outcomes,
+    dressed,
+    plotted_rows,
+)
 from epsilens.show.risk import (
     FLOOR,
     Attack,
@@ -108,14 +118,12 @@ def page_chart(
         is_lowest=is_lowest,
         size=(_WIDTH, height),
     )
-    heading = change_title(document, outcome)
     spec = _bare(plot.chart, is_lowest=is_lowest)
     spec["description"] = spoken_description(document, plot.rows, plot.groups, outcome)
-    spec["params"] = []
     if outcome == "loss":
-        _add_limit(spec, ACCEPTED_SIGNAL, max_loss_increase, words="acceptable loss: ", unit="")
-        _make_room(spec, ACCEPTED_SIGNAL, most=None)
+        _add_limit(spec, ACCEPTED_SIGNAL, max_loss_increase, words="acceptable loss: ")
     moves = len({row["epsilon"] for row in plot.rows}) > 1
+    heading = change_title(document, outcome)
     return _compiled(spec, heading, epsilon if moves else None, is_lowest=is_lowest)
 
 
@@ -172,11 +180,9 @@ def risk_page_chart(
     )
     spec = _bare(plot, is_lowest=True)
     spec["description"] = spoken_panel(panel, rows)
-    spec["params"] = []
     if attack == "answer":
         start = None if max_attack_rate is None else float(f"{100 * max_attack_rate:.10g}")
-        _add_limit(spec, FEARED_SIGNAL, start, words="attack limit: ", unit="%")
-        _make_room(spec, FEARED_SIGNAL, most=100.5)
+        _add_limit(spec, FEARED_SIGNAL, start, words="attack limit: ", unit="%", most=100.5)
     moves = len({row["epsilon"] for row in rows}) > 1
     together = attack == "answer" and len(document.protect) > 1
     heading = _HEADINGS["answers" if together else attack]
@@ -189,6 +195,7 @@ def _bare(chart: Any, *, is_lowest: bool) -> dict[str, Any]:
     finished = dressed(chart, title_offset=0)
     spec: dict[str, Any] = finished.to_dict(validate=False)
     spec.pop("title", None)
+    spec["params"] = []
     spec["background"] = "transparent"
     spec["autosize"] = "none"
     spec["padding"] = {
@@ -212,9 +219,19 @@ def _bare(chart: Any, *, is_lowest: bool) -> dict[str, Any]:
 
 
 def _add_limit(
-    spec: dict[str, Any], signal: str, start: float | None, *, words: str, unit: str
+    spec: dict[str, Any],
+    signal: str,
+    start: float | None,
+    *,
+    words: str,
+    unit: str = "",
+    most: float | None = None,
 ) -> None:
-    """Add a dashed line across the plot at a signal; null hides it."""
+    """Add a dashed line across the plot at a signal; null hides it.
+
+    The vertical axis grows to show the limit, at most to twice its length. It follows `SIGNAL_room` and not the
+    limit itself, so that it stands still while somebody drags the line.
+    """
     spec["params"] += [{"name": signal, "value": start}, {"name": f"{signal}_room", "value": start}]
     at = {"datum": {"expr": f"{signal} || 0"}, "type": "quantitative"}
     look = {"color": INK, "clip": True, "opacity": {"expr": f"{signal} == null ? 0 : 1"}}
@@ -242,13 +259,6 @@ def _add_limit(
             "encoding": {"x": {"value": {"expr": "width"}}, "y": at},
         },
     ]
-
-
-def _make_room(spec: dict[str, Any], signal: str, *, most: float | None) -> None:
-    """Let the vertical axis grow to show the limit, at most to twice its length.
-
-    The room has a signal of its own, so that the axis stands still while the line is dragged.
-    """
     for layer in spec["layer"]:
         scale = layer.get("encoding", {}).get("y", {}).get("scale")
         if scale is None:
@@ -448,13 +458,7 @@ def page_charts(
     InputError
         If there is no number to draw.
     """
-    from epsilens.show import available_outcomes, page_chart, risk_page_chart
-    from epsilens.show.decision import common_budgets
-    from epsilens.show.look import plotted_rows
-    from epsilens.show.risk import risk_panels
-
-    is_decision = isinstance(document, DecisionDocument)
-    cost = document.cost if isinstance(document, DecisionDocument) else document
+    cost, is_decision = document.cost, document.risk is not None
     budgets = common_budgets(document) if isinstance(document, DecisionDocument) else None
     outcomes = available_outcomes(cost)
     if not outcomes:
@@ -462,8 +466,10 @@ def page_charts(
             "expected at least one number to report on, got none: every estimate is missing. "
             "Ask for another method or another epsilon."
         )
-    specs = {
-        outcome: page_chart(
+    found: dict[str, Any] = {"charts": {}, "captions": {}, "risk_charts": {}, "risk_captions": {}}
+    keys: dict[str, list[KeyEntry]] = {}
+    for outcome in outcomes:
+        found["charts"][outcome] = page_chart(
             cost,
             outcome=outcome,
             epsilon=epsilon,
@@ -472,33 +478,22 @@ def page_charts(
             is_lowest=not is_decision,
             height=240 if is_decision else 300,
         )
-        for outcome in outcomes
-    }
-    captions = {
-        outcome: " ".join(subtitle_lines(cost, *plotted_rows(cost, outcome), outcome=outcome))
-        for outcome in outcomes
-    }
-    risk_specs: dict[str, Any] = {}
-    risk_captions: dict[str, str] = {}
+        lines = subtitle_lines(cost, *plotted_rows(cost, outcome), outcome=outcome)
+        found["captions"][outcome] = " ".join(lines)
+        keys[outcome] = cost_key(cost, outcome)
     if isinstance(document, DecisionDocument):
         for panel in risk_panels(document.risk):
-            risk_specs[panel.name] = risk_page_chart(
+            found["risk_charts"][panel.name] = risk_page_chart(
                 document.risk,
                 attack=panel.name,
                 epsilon=epsilon,
-                max_attack_rate=document.recommendation.max_attack_rate
-                if panel.name == "answer"
-                else None,
+                max_attack_rate=document.recommendation.max_attack_rate,
                 budgets=budgets,
                 height=240,
             )
-            risk_captions[panel.name] = _risk_caption(document.risk, panel.name)
-    return {
-        "charts": specs,
-        "captions": captions,
-        "risk_charts": risk_specs,
-        "risk_captions": risk_captions,
-    }
+            found["risk_captions"][panel.name] = _risk_caption(document.risk, panel.name)
+            keys[panel.name] = risk_key(document.risk, panel.name)
+    return found | {"keys": keys}
 
 
 def _risk_caption(document: RiskDocument, attack: str) -> str:
@@ -519,33 +514,3 @@ def _risk_caption(document: RiskDocument, attack: str) -> str:
             "response protects the answer, not membership: there is no ceiling."
         )
     return " ".join([*parts, *outside_lines(document)])
-
-
-def page_keys(
-    document: WhatIfDocument | DecisionDocument, outcomes: list[Any], attacks: list[Any]
-) -> dict[str, list[dict[str, Any]]]:
-    """Explain the charts of the page: for each outcome and each attack the lines of its key."""
-    cost = document.cost if isinstance(document, DecisionDocument) else document
-    found = {name: [asdict(entry) for entry in cost_key(cost, name)] for name in outcomes}
-    if isinstance(document, DecisionDocument):
-        for name in attacks:
-            found[name] = [asdict(entry) for entry in risk_key(document.risk, name)]
-    return found
-
-
-def still_picture(
-    document: WhatIfDocument | DecisionDocument, outcome: Any, accepted: float | None
-) -> str:
-    """Draw the picture for readers without scripts, which can also be saved."""
-    import vl_convert
-
-    from epsilens.show import cost_chart, decision_chart
-
-    tolerance = accepted if outcome == "loss" else None
-    chart: Any = (
-        decision_chart(document, outcome=outcome)
-        if isinstance(document, DecisionDocument)
-        else cost_chart(document, outcome=outcome, max_loss_increase=tolerance)
-    )
-    picture: str = vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[])
-    return picture

@@ -34,8 +34,14 @@ from epsilens.document.wording import (
     typical_cell,
 )
 from epsilens.errors import InputError, InputTypeError
-from epsilens.show.inlining import chart_library, inline_json, inline_script, script_hash
-from epsilens.show.page import page_charts, page_keys, still_picture
+from epsilens.show.decision import document_chart
+from epsilens.show.inlining import (
+    chart_library,
+    inline_json,
+    inline_script,
+    security_policy,
+)
+from epsilens.show.page import page_charts
 from epsilens.show.report_data import (
     OTHERS,
     OTHERS_WARNING,
@@ -146,7 +152,7 @@ def write_report(
             f"`document` must be a WhatIfDocument or a DecisionDocument, got "
             f"{type(document).__name__}. A study gives one by `.estimate(...)`, `decide` the other."
         )
-    (document.cost if isinstance(document, DecisionDocument) else document).require_privacy()
+    document.cost.require_privacy()
     if isinstance(document, DecisionDocument):
         if recommendation is not None:
             raise InputError(
@@ -178,6 +184,7 @@ def _render(
     original: dict[str, Any],
 ) -> str:
     import jinja2
+    import vl_convert
 
     loader = jinja2.PackageLoader("epsilens.show")
     environment = jinja2.Environment(
@@ -187,15 +194,16 @@ def _render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    cost = document.cost if isinstance(document, DecisionDocument) else document
+    cost = document.cost
     accepted = _number(recommendation, "max_loss_increase")
     recommended = _number(recommendation, "epsilon")
     holds = recommendation is not None and bool(recommendation.get("holds", True))
     opening = _opening(document, recommendation, recommended, holds=holds)
     start, at = opening.cell, axis_budget(cost, opening.on_axis)
     drawn = page_charts(document, at, accepted)
+    keys = drawn.pop("keys")
     groups = group_data(document, question)
-    is_decision = isinstance(document, DecisionDocument)
+    is_decision = document.risk is not None
     is_default = recommendation is not None and bool(recommendation.get("is_default"))
     # A limit on the loss alone says nothing of what is protected: only a decision recommends.
     advised = holds and is_decision
@@ -223,22 +231,20 @@ def _render(
     bundle = chart_library()
     parts = ("numbers.js", "rule.js", "report.js")
     script = inline_script("\n".join(loader.get_source(environment, name)[0] for name in parts))
-    policy = (
-        f"default-src 'none'; script-src {script_hash(bundle)} {script_hash(script)}; "
-        "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-    )
     named = title or f"What a privacy budget costs{' and what it buys' if is_decision else ''}"
     outcome, protected = next(iter(drawn["charts"])), protected_words(cost, question)
-    many = isinstance(document, DecisionDocument) and len(document.risk.protect) > 1
+    chart = document_chart(document, outcome, accepted)
+    many = document.risk is not None and len(document.risk.protect) > 1
     return environment.get_template("report.html.j2").render(
         title=named,
-        policy=policy,
+        policy=security_policy(bundle, script),
         style=loader.get_source(environment, "report.css")[0],
         bundle=bundle,
         script=script,
         page_data=inline_json(data),
         document_json=inline_json(original),
-        still=still_picture(document, outcome, accepted),
+        # For readers without scripts; it can also be saved.
+        still=vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[]),
         is_decision=is_decision,
         data_name=question.get("data"),
         protected=protected,
@@ -262,13 +268,11 @@ def _render(
         advantage_limit=_advantage_words(_number(recommendation, "max_advantage"), is_default),
         default_advantage=_advantage_words(DEFAULT_MAX_ADVANTAGE, True),
         risk_captions=drawn["risk_captions"],
-        risk_notes=" ".join(view(document.risk).notes)
-        if isinstance(document, DecisionDocument)
-        else None,
+        risk_notes=None if document.risk is None else " ".join(view(document.risk).notes),
         risk_chart_words=next(
             (spec["description"] for spec in drawn["risk_charts"].values()), None
         ),
-        keys=page_keys(document, list(drawn["charts"]), list(drawn["risk_charts"])),
+        keys=keys,
         recommendation=recommendation,
         lever=getattr(document, "lever", None),
         accepted=_typed(accepted),
@@ -287,12 +291,12 @@ def _render(
         meanings=[
             (name, NUMBER_TYPE_MEANINGS[name])
             for name in NUMBER_TYPES
-            if name != "proven given b" or isinstance(document, DecisionDocument)
+            if name != "proven given b" or is_decision
         ],
         limits=unprotected(
             protected,
             is_model_release=is_model_release(cost),
-            attacks=document.risk if isinstance(document, DecisionDocument) else None,
+            attacks=document.risk,
             risk=risk_at(document, start),
         ),
         others=[
@@ -378,10 +382,10 @@ def _opening(
     if recommendation is None or "epsilon" not in recommendation or recommended is None:
         verdict = _NONE if recommendation is not None and "epsilon" in recommendation else ""
         return _Opening(on_axis, on_axis, verdict=verdict if on_axis.trusted else _UNANSWERED)
-    cost = document.cost if isinstance(document, DecisionDocument) else document
+    cost = document.cost
     cells = [cell for cell in cost.cells if cell.group == on_axis.group]
     chosen = next((cell for cell in cells if axis_budget(cost, cell) == recommended), None)
-    if isinstance(document, DecisionDocument) and not holds:
+    if document.risk is not None and not holds:
         return _Opening(on_axis, on_axis, verdict=_NONE)
     if chosen is None:
         verdict = "" if not math.isinf(recommended) else _INFINITE if holds else _NONE
@@ -390,9 +394,9 @@ def _opening(
 
 
 def _start(document: WhatIfDocument | DecisionDocument, recommended: float | None) -> WhatIfCell:
-    cost = document.cost if isinstance(document, DecisionDocument) else document
-    group = EVERYBODY if isinstance(document, DecisionDocument) else None
-    if isinstance(document, DecisionDocument) and EVERYBODY not in group_names(cost):
+    cost = document.cost
+    group = None if document.risk is None else EVERYBODY
+    if group is not None and group not in group_names(cost):
         raise InputError(
             f"expected the cost of everybody, group {EVERYBODY!r}, in the decision, got none. Ask "
             "for the cost of all records too."

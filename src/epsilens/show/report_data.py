@@ -123,7 +123,7 @@ def group_data(document: Report, question: Mapping[str, object]) -> list[dict[st
     >>> group_data(example_document("whatif", cells=[cell]), {})[0]["shown"]
     'the group “women”'
     """
-    cost = document.cost if isinstance(document, DecisionDocument) else document
+    cost = document.cost
     words = question.get("groups")
     groups = []
     for name in group_names(cost):
@@ -163,7 +163,7 @@ def risk_at(document: Report, cell: WhatIfCell) -> RiskCell | None:
     >>> print(risk_at(example_document("whatif", cells=[cell]), cell))
     None
     """
-    if not isinstance(document, DecisionDocument) or cell.group != EVERYBODY:
+    if document.risk is None or cell.group != EVERYBODY:
         return None
     return attack_at(document.risk, own_budget(cell))
 
@@ -181,7 +181,7 @@ def cell_data(
     >>> cell_data(example_document("whatif", cells=[cell]), cell)["loss"]
     '+0.0200'
     """
-    cost = document.cost if isinstance(document, DecisionDocument) else document
+    cost = document.cost
     rows = {row.key: row for row in cost_rows(cost, cell)}
     texts = {key: None if row.text == NOTHING else row.text for key, row in rows.items()}
     budget, high = axis_budget(cost, cell), cell.loss_change_high
@@ -199,9 +199,7 @@ def cell_data(
         "high_text": texts["loss_change_high"] if known else None,
         "trusted": cell.trusted,
         "cost_type": cost_type(cost, cell),
-        "face_value": None
-        if isinstance(document, DecisionDocument)
-        else face_value_text(cost, cell),
+        "face_value": face_value_text(cost, cell) if document.risk is None else None,
         "risk": None,
     }
     for outcome in RANGED:
@@ -245,7 +243,7 @@ def _risk_data(document: DecisionDocument, risk: RiskCell) -> dict[str, Any]:
 
 def _attack_table(document: Report) -> dict[float, tuple[Row, ...]]:
     """Give the columns of the attack at every budget; a what-if has none."""
-    if not isinstance(document, DecisionDocument):
+    if document.risk is None:
         return {}
     (table,) = view(document.risk).tables
     return {

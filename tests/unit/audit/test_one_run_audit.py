@@ -33,9 +33,8 @@ from epsilens.channels import (
     UnaryEncoding,
     simulate,
 )
-from epsilens.document import json_schema, load_document, to_json
+from epsilens.document import json_schema, load_document, to_json, view
 from epsilens.errors import ApproximationWarning, InputError, InputTypeError
-from epsilens.show import audit_sentence
 
 
 def gaussian(epsilon, *, dimension=400, seed=1, **settings):
@@ -358,14 +357,14 @@ def test_a_bound_above_the_known_level_is_called_an_error():
         "and 1 is claimed. But theory has ε = 1: this is a false alarm, one of the at most 5 in 100 "
         "audits that err."
     )
-    assert audit_sentence(alarm.document).endswith("audits that err.")
+    assert view(alarm.document).sentence.endswith("audits that err.")
     passed = false_alarm(claimed_epsilon=3.0)
     assert not passed.is_broken
     assert passed.verdict.endswith(
         "and 3 is claimed. The bound is above the ε of 1 that theory has: this is one of the at most 5 "
         "in 100 audits that err."
     )
-    assert audit_sentence(passed.document).endswith("audits that err.")
+    assert view(passed.document).sentence.endswith("audits that err.")
     rightly = false_alarm(claimed_epsilon=0.5)
     assert rightly.is_broken
     assert "false alarm" not in rightly.verdict

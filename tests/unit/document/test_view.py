@@ -12,7 +12,7 @@ from rich.console import Console
 
 from epsilens.document import NUMBER_TYPES, View, view
 from epsilens.document.wording import NOTHING
-from epsilens.show import decision_table, risk_table, whatif_table
+from epsilens.show import document_table
 from epsilens.show.notebook import decision_html, risk_html, whatif_html
 from epsilens.show.report_data import cell_data
 
@@ -70,15 +70,15 @@ def test_terminal_notebook_and_report_show_the_same_texts(build: ModuleType) -> 
         assert page["risk"]["guessed"] == line["answer_inference_rate"].text
         assert page["risk"]["ceiling"] == line["answer_inference_ceiling"].text
         for key in ("loss_change", "answer_inference_rate", "answer_inference_ceiling"):
-            assert line[key].text in printed(decision_table(document))
+            assert line[key].text in printed(document_table(document))
             assert f">{line[key].text}<" in decision_html(document)
 
 
 def test_the_tables_of_a_what_if_and_of_a_risk_are_those_of_the_view(build: ModuleType) -> None:
     cost, risk = build.make_whatif(epsilons=EPSILONS), build.make_risk(epsilons=EPSILONS)
     for document, table, html in (
-        (cost, whatif_table, whatif_html),
-        (risk, risk_table, risk_html),
+        (cost, document_table, whatif_html),
+        (risk, document_table, risk_html),
     ):
         text, page = printed(table(document)), html(document)
         for line in view(document).tables[0].lines:

@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
-from epsilens.document import Provenance
+from epsilens.document import Provenance, view
 from epsilens.errors import InputError
 from epsilens.federated import (
     Coordinator,
@@ -21,7 +21,6 @@ from epsilens.federated import (
 )
 from epsilens.federated.as_document import document_of
 from epsilens.federated.coordinator_store import CoordinatorStore, create_coordinator_store
-from epsilens.show import federation_sentences
 
 from .conftest import Killed, copied, let_messages_be_made, make_sites, numbers
 
@@ -388,7 +387,7 @@ def test_it_is_said_of_each_version_whether_it_was_masked(world):
         state.versions, state.ledger, made, protect=["smokes"], secure_aggregation=True
     )
     assert not document.secure_aggregation
-    said = " ".join(federation_sentences(document))
+    said = " ".join(view(document).sentences)
     assert "in version 1 the coordinator saw sums over the randomised records of all sites" in said
     assert "in version 0, in clear, it saw those of each site" in said
 

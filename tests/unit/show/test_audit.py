@@ -9,8 +9,8 @@ import math
 import pytest
 from rich.console import Console
 
-from epsilens.document import AuditDocument, Provenance, anonymise
-from epsilens.show import audit_chart, audit_sentence, audit_table, save_chart
+from epsilens.document import AuditDocument, Provenance, anonymise, view
+from epsilens.show import audit_chart, document_table, save_chart
 
 
 def audit(**changes):
@@ -105,20 +105,20 @@ def test_confidence_is_not_rounded_to_certainty():
         row["what"] for row in values(audit_chart(sure).to_dict())
     }
     text = io.StringIO()
-    Console(file=text, width=100).print(audit_table(sure))
+    Console(file=text, width=100).print(document_table(sure))
     assert "99.999 % confidence" in text.getvalue()
 
 
 def test_the_table_and_the_sentence():
     text = io.StringIO()
-    Console(file=text, width=100).print(audit_table(audit()))
+    Console(file=text, width=100).print(document_table(audit()))
     for word in ("1.23 (proven, 95 % confidence)", "74 right of 86, 1,000 canaries", "path"):
         assert word in text.getvalue()
-    assert audit_sentence(audit()).endswith("a better attack may exist.")
+    assert view(audit()).sentence.endswith("a better attack may exist.")
     broken = audit(is_broken=True, verdict="the claim is broken: ε is at least 5.")
-    assert audit_sentence(broken) == "The claim is broken: ε is at least 5."
+    assert view(broken).sentence == "The claim is broken: ε is at least 5."
     text = io.StringIO()
-    Console(file=text, width=100).print(audit_table(audit(is_confidence_bound=False)))
+    Console(file=text, width=100).print(document_table(audit(is_confidence_bound=False)))
     assert "as printed" in text.getvalue()
     assert "1.23 (no bound)" in text.getvalue()
     assert "ε is at least" not in text.getvalue()
@@ -135,7 +135,7 @@ def test_the_table_and_the_sentence():
 )
 def test_the_table_says_what_a_number_is(changes, words):
     text = io.StringIO()
-    Console(file=text, width=100).print(audit_table(audit(**changes)))
+    Console(file=text, width=100).print(document_table(audit(**changes)))
     assert words in text.getvalue()
 
 

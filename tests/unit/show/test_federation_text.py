@@ -5,7 +5,8 @@ import io
 
 from rich.console import Console
 
-from epsilens.show import federation_sentences, ledger_table, version_table
+from epsilens.document import view
+from epsilens.show import document_table
 
 
 def shown(table, *, width: int = 140) -> str:
@@ -16,18 +17,18 @@ def shown(table, *, width: int = 140) -> str:
 
 def test_the_tables_have_a_row_for_every_version_and_every_release(build) -> None:
     document = build.make_federation()
-    versions, ledger = shown(version_table(document)), shown(ledger_table(document))
-    assert version_table(document).row_count == 4
-    assert "…" not in shown(version_table(document), width=80)
+    versions, ledger = shown(document_table(document)), shown(document_table(document, place=1))
+    assert document_table(document).row_count == 4
+    assert "…" not in shown(document_table(document), width=80)
     assert "changed 1" in versions
     assert "one-message" in versions
     assert "5 rounds" in versions
-    assert ledger_table(document).row_count == 5
+    assert document_table(document, place=1).row_count == 5
     assert ["1", "change", "degrade", "1", "2", "6", "yes"] in map(str.split, ledger.splitlines())
 
 
 def test_the_sentences_say_what_happened_and_what_is_covered(build) -> None:
-    said = " ".join(federation_sentences(build.make_federation()))
+    said = " ".join(view(build.make_federation()).sentences)
     assert "Sites 0–2 trained together in 5 rounds; test loss 0.5000, accuracy 70.0%." in said
     assert (
         "Site 1 changes its ε (degrade); the model followed by one message: moved by 0.2, the preview "
@@ -47,7 +48,7 @@ def test_the_sentences_say_what_happened_and_what_is_covered(build) -> None:
 
 
 def test_the_published_message_is_called_what_it_is(build) -> None:
-    said = " ".join(federation_sentences(build.make_federation(mode="as_printed")))
+    said = " ".join(view(build.make_federation(mode="as_printed")).sentences)
     assert "The message came from the true answers: no guarantee is left." in said
     assert "true ones among them" in said
     assert "At site 1 nothing is guaranteed any more." in said

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from epsilens.document import MaskDocument, MaskOutcome, Provenance, RelaxedEpsilon
-from epsilens.show import mask_sentences, mask_table, relaxed_sentence
+from epsilens.document import MaskDocument, MaskOutcome, Provenance, RelaxedEpsilon, view
+from epsilens.show import document_table, relaxed_sentence
 
 
 def outcome(masking, utility, identity):
@@ -43,16 +43,16 @@ def relaxed(**changes):
 
 
 def test_what_goes_and_what_that_does():
-    first, second, control, last = mask_sentences(made(relaxed=[relaxed()]))
+    first, second, control, last = view(made(relaxed=[relaxed()])).sentences
     assert first.startswith("Mask gait (1 of 2 features): 97.0% of the importance for the task")
     assert "from 80.0% to 79.0% of the test records (within two standard errors)" in second
     assert second.endswith("recognising people from 90.0% to 30.0%.")
     assert control.startswith("As many features masked at random leave 70.0% at the task and 60.0%")
     assert last.startswith("Without the masked features ε = 3.9 (2 to 8) exposes the most exposed")
-    assert mask_table(made()).row_count == 3
+    assert document_table(made()).row_count == 3
     nothing = {"kept": ["gait", "speed"], "masked": []}
-    assert mask_sentences(made(**nothing))[0].startswith("No feature needs")
-    few = mask_sentences(made(**nothing, n_explained=4))[0]
+    assert view(made(**nothing)).sentences[0].startswith("No feature needs")
+    few = view(made(**nothing, n_explained=4)).sentences[0]
     assert few.startswith("Too few records to judge: only 4 were explained")
 
 

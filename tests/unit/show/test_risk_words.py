@@ -13,7 +13,7 @@ from epsilens.document import EquivalentEpsilon, RiskCell
 from epsilens.document.view import view
 from epsilens.errors import InputError
 from epsilens.notes import Note
-from epsilens.show import risk_sentences, risk_table
+from epsilens.show import document_table, risk_sentences
 from epsilens.show.notebook import risk_html
 
 JUDGING = ("bad", "weak", "poor", "danger", "unsafe", "good", "red", "green")
@@ -35,7 +35,7 @@ def test_randomised_response_leads_with_the_answer(build: ModuleType) -> None:
         *("ε", "guessed", "9 in 10 releases", "outside the data", "ceiling (proven)"),
         *("most exposed", "chance reaches", "p"),
     ]
-    text = shown(risk_table(document))
+    text = shown(document_table(document))
     assert "How often an attacker guesses the answer “affair”" in text
     assert "68.3%  67.0–69.6%" in text
     assert "protects the answer, not membership" in " ".join(text.split())
@@ -49,7 +49,7 @@ def test_noisy_training_leads_with_membership(build: ModuleType) -> None:
         *("ε", "most exposed", "chance reaches", "p", "ceiling (proven)"),
         *("found at 1% false alarms", "ε at least (proven)", "accuracy"),
     ]
-    text = shown(risk_table(document))
+    text = shown(document_table(document))
     assert "(δ = 1e-5)" in text
     assert "…" not in text
 
@@ -61,19 +61,19 @@ def test_a_column_without_numbers_is_left_out(build: ModuleType) -> None:
 
 def test_a_long_grid_is_thinned_with_both_ends(build: ModuleType) -> None:
     document = build.make_risk(epsilons=[float(epsilon) for epsilon in range(1, 41)])
-    table = risk_table(document, max_rows=5)
+    table = document_table(document, max_rows=5)
     assert table.row_count == 5
     text = shown(table)
     assert "5 of 40 rows shown" in text
     assert re.search(r"\n +1 ", text)
     assert re.search(r"\n +40 ", text)
     with pytest.raises(InputError, match="max_rows"):
-        risk_table(document, max_rows=1)
+        document_table(document, max_rows=1)
 
 
 def test_names_from_the_data_are_plain_text(build: ModuleType) -> None:
     document = build.make_risk(protect=["[red]hiv[/red]"])
-    assert "“[red]hiv[/red]”" in shown(risk_table(document))
+    assert "“[red]hiv[/red]”" in shown(document_table(document))
 
 
 def test_the_sentences_say_rate_range_baseline_and_ceiling(build: ModuleType) -> None:
@@ -162,18 +162,18 @@ def test_two_tables_are_compared_in_words(build: ModuleType) -> None:
 def test_no_word_and_no_colour_judges_a_budget(build: ModuleType) -> None:
     for mechanism in ("rr", "dpsgd"):
         document = build.make_risk(mechanism=mechanism)
-        words = " ".join(risk_sentences(document)) + shown(risk_table(document))
+        words = " ".join(risk_sentences(document)) + shown(document_table(document))
         assert not set(words.lower().replace(".", " ").split()) & set(JUDGING)
         console = Console(
             file=io.StringIO(), width=80, force_terminal=True, color_system="truecolor"
         )
-        console.print(risk_table(document))
+        console.print(document_table(document))
         assert "\x1b[3" not in console.file.getvalue().replace("\x1b[3m", "")
 
 
 def test_nothing_asked_nothing_said(build: ModuleType) -> None:
     assert risk_sentences(build.make_risk(cells=[])) == ["No budget was asked about."]
-    assert risk_table(build.make_risk(cells=[])).row_count == 0
+    assert document_table(build.make_risk(cells=[])).row_count == 0
 
 
 def test_a_notebook_shows_the_same_rows(build: ModuleType) -> None:

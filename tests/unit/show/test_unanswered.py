@@ -20,15 +20,13 @@ from epsilens.show import (
     comparison_chart,
     cost_chart,
     decision_chart,
-    gap_table,
+    document_table,
     page_chart,
     whatif_sentence,
-    whatif_table,
     write_report,
 )
 from epsilens.show.notebook import decision_html, whatif_html
 from epsilens.show.report_data import risk_at
-from epsilens.show.terminal import decision_table
 from epsilens.whatif import LossChangeEstimate
 
 WRONG = re.compile(r"[-−]77\.[78]|[-−]777\.|[-−]0\.777")
@@ -83,8 +81,8 @@ def failed(document: WhatIfDocument) -> WhatIfCell:
 
 
 COSTS: dict[str, Callable[[WhatIfDocument], str]] = {
-    "table": lambda cost: printed(whatif_table(cost, max_rows=60)),
-    "gaps": lambda cost: printed(gap_table(cost, max_rows=60)),
+    "table": lambda cost: printed(document_table(cost, max_rows=60)),
+    "gaps": lambda cost: printed(document_table(cost, place=1, max_rows=60)),
     "sentence": whatif_sentence,
     "sentence of a cell": lambda cost: cell_sentence(cost, failed(cost)),
     "chart": lambda cost: json.dumps(cost_chart(cost).to_dict()),
@@ -100,7 +98,7 @@ COSTS: dict[str, Callable[[WhatIfDocument], str]] = {
     "repr": lambda cost: repr(LossChangeEstimate(cost, tuple(np.empty(0) for _ in cost.cells))),
 }
 DECISIONS: dict[str, Callable[[DecisionDocument], str]] = {
-    "table": lambda one: printed(decision_table(one, max_rows=60)),
+    "table": lambda one: printed(document_table(one, max_rows=60)),
     "notebook": lambda one: decision_html(one, max_rows=60),
     "chart": lambda one: json.dumps(decision_chart(one).to_dict()),
     "sentence": lambda one: decision_sentence(

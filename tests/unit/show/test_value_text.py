@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from epsilens.document import ValuePoint
-from epsilens.show import value_sentences, value_table
+from epsilens.document import ValuePoint, view
+from epsilens.show import document_table
 
 
 def shown(thing) -> str:
@@ -27,7 +27,7 @@ def test_the_table_has_a_row_a_share_and_a_column_an_order(build):
         point("training loss", None),
         point("random", 0.003, error=0.0004),
     ]
-    text = shown(value_table(build.make_value(curve=points)))
+    text = shown(document_table(build.make_value(curve=points)))
     assert "10 % (12)" in text
     assert "−0.012" in text
     assert "+0.003 ± 0.0004" in text
@@ -48,16 +48,16 @@ def test_the_table_has_a_row_a_share_and_a_column_an_order(build):
     ],
 )
 def test_sentences_say_it(build, changes, words):
-    assert words in " ".join(value_sentences(build.make_value(**changes)))
+    assert words in " ".join(view(build.make_value(**changes)).sentences)
 
 
 def test_the_verdict_goes_both_ways(build):
     better = build.make_value(curve=[point("score", -0.01), point("score", 0.2, share=0.3)])
     assert "lowest-scored 10 % lowers the test loss by 0.01 nats" in " ".join(
-        value_sentences(better)
+        view(better).sentences
     )
     worse = build.make_value(curve=[point("score", 0.01)])
-    text = " ".join(value_sentences(worse))
+    text = " ".join(view(worse).sentences)
     assert "raises the test loss by 0.01 nats" in text
     assert "does not add up" in text
 
@@ -69,7 +69,7 @@ def test_the_verdict_is_of_one_share_fixed_beforehand(build):
         point("score", -0.01, error=0.02),
         point("random", 0.002, error=0.0004),
     ]
-    text = " ".join(value_sentences(build.make_value(curve=curve)))
+    text = " ".join(view(build.make_value(curve=curve)).sentences)
     assert (
         "10 % lowers the test loss by 0.01 ± 0.02 nats (as many at random: +0.002 ± 0.0004)" in text
     )
@@ -80,8 +80,8 @@ def test_the_verdict_is_of_one_share_fixed_beforehand(build):
 def test_a_factor_that_cannot_be_measured_is_explained(build):
     curve = [point("score", 0.01, share=1.0, error=0.02)]
     known = {"scored": "candidates", "batch_factor": 1.5, "curve": curve}
-    text = " ".join(value_sentences(build.make_value(**known)))
+    text = " ".join(view(build.make_value(**known)).sentences)
     assert "adding them all changes the test loss by +0.01 ± 0.02 nats" in text
     assert "no factor can be measured" in text
     without = build.make_value(**(known | {"curve": []}))
-    assert "no factor" not in " ".join(value_sentences(without))
+    assert "no factor" not in " ".join(view(without).sentences)
