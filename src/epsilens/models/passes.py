@@ -146,14 +146,7 @@ class BlockStore:
 
     def _open(self, path: Path) -> dict[str, object] | None:
         """Return what the first file says, or None if the folder is new or empty."""
-        try:
-            path.mkdir(mode=0o700, exist_ok=True)
-            names = [file.name for file in path.iterdir()]
-        except OSError as error:
-            raise InputError(
-                f"the checkpoint {path.name!r} must be a folder that can be made and written, got "
-                f"{type(error).__name__}. Choose another place."
-            ) from None
+        names = make_folder(path)
         if not any(not name.startswith(".") for name in names):
             return None
         try:
@@ -177,6 +170,24 @@ class BlockStore:
         }
         with replacing(self.path / _HEAD, private=True) as scratch:
             scratch.write_text(json.dumps(head, indent=1) + "\n", encoding="utf-8")
+
+
+def make_folder(path: Path) -> list[str]:
+    """Make the folder of a checkpoint, if it is not there, and return the names in it.
+
+    Raises
+    ------
+    InputError
+        If it cannot be made or written.
+    """
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        return [file.name for file in path.iterdir()]
+    except OSError as error:
+        raise InputError(
+            f"the checkpoint {path.name!r} must be a folder that can be made and written, got "
+            f"{type(error).__name__}. Choose another place."
+        ) from None
 
 
 def _digest(salt: str, data: Sequence[NDArray[np.generic]]) -> str:

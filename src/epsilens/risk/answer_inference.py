@@ -12,8 +12,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -138,31 +137,32 @@ class AnswerAttack:
         The true class of every record.
     guesses_label : bool
         Whether the label is protected; otherwise the attacker knows it.
+    n_classes : int
+        Number of classes.
+    truth : array of int, shape (n,)
+        The protected answers of every record as one number.
+    log_shares : array
+        How common each candidate is among the records, which the attacker is taken to know.
     """
 
     loss: Loss
     alternatives: Alternatives
     classes: NDArray[np.intp]
     guesses_label: bool
+    n_classes: int = field(init=False)
+    truth: NDArray[np.intp] = field(init=False)
+    log_shares: FloatArray = field(init=False)
 
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return max(self.loss.n_outputs, 2)
-
-    @cached_property
-    def truth(self) -> NDArray[np.intp]:
-        """The protected answers of every record as one number, (n,)."""
-        codes = self.alternatives.codes
-        return codes * self.n_classes + self.classes if self.guesses_label else codes
-
-    @cached_property
-    def log_shares(self) -> FloatArray:
-        """How common each candidate is among the records, which the attacker is taken to know."""
-        n_candidates = len(self.alternatives.blocks) * (self.n_classes if self.guesses_label else 1)
-        counts = np.bincount(self.truth, minlength=n_candidates)
+    def __post_init__(self) -> None:
+        truth, n_candidates = self.alternatives.codes, len(self.alternatives.blocks)
+        n_classes = max(self.loss.n_outputs, 2)
+        if self.guesses_label:
+            truth, n_candidates = truth * n_classes + self.classes, n_candidates * n_classes
         # An answer that nobody gave is as rare as half a record.
-        return np.log(np.maximum(counts, 0.5) / len(self.truth))
+        counts = np.maximum(np.bincount(truth, minlength=n_candidates), 0.5)
+        object.__setattr__(self, "n_classes", n_classes)
+        object.__setattr__(self, "truth", truth)
+        object.__setattr__(self, "log_shares", np.log(counts / len(truth)))
 
     def _likelihoods(self, rows: slice, theta: FloatArray) -> Iterator[FloatArray]:
         """Yield the log-likelihood of each candidate for some rows and B models, (rows, B)."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,8 @@ class GuessRule:
         Moments of the scores less the sample's smallest one, drawn towards what all samples have in common.
     exposure : array of float64, (n_samples,)
         Distance of the means in units of the spread; −1 where a side has no model.
+    order : array of int, (n_samples,)
+        The samples, the most exposed first.
     """
 
     mean_in: FloatArray
@@ -76,10 +78,7 @@ class GuessRule:
     variance_in: FloatArray
     variance_out: FloatArray
     exposure: FloatArray
-
-    def most_exposed(self, n_samples: int) -> NDArray[np.int64]:
-        """Return the samples with the largest exposure, the most exposed first."""
-        return np.argsort(-self.exposure, kind="stable")[:n_samples]
+    order: NDArray[np.int64]
 
     def log_ratio(
         self,
@@ -129,13 +128,28 @@ def guess_rule(moments: Moments, kind: Kind) -> GuessRule:
     n_out, sum_out, around_out = moments.side("out")
     both = (n_in >= 1.0) & (n_out >= 1.0)
     freedom = np.maximum(n_in - 1.0, 0.0) + np.maximum(n_out - 1.0, 0.0)
-    common = _usual_variance(around_in + around_out, freedom)
-    variance = (around_in + around_out + _PRIOR_MODELS * common) / (freedom + _PRIOR_MODELS)
+    # The median variance of the samples; the mean if most never move, 1 if none does.
+    around, common = around_in + around_out, 1.0
+    moves = freedom > 0.0
+    if moves.any():
+        middle = float(np.median(around[moves] / freedom[moves]))
+        mean = float(around[moves].sum() / freedom[moves].sum())
+        common = middle if middle > 0.0 else mean if mean > 0.0 else 1.0
+    variance = (around + _PRIOR_MODELS * common) / (freedom + _PRIOR_MODELS)
     spread = np.sqrt(variance)
     mean_in = sum_in / np.maximum(n_in, 1.0)
     mean_out = sum_out / np.maximum(n_out, 1.0)
     noise = 1.0 / np.maximum(n_in, 1.0) + 1.0 / np.maximum(n_out, 1.0)
-    apart = _drawn_together((mean_in - mean_out) / spread, noise, both) * spread
+    differences = np.where(both, (mean_in - mean_out) / spread, 0.0)
+    if both.sum() >= 3:
+        # Drawn towards their mean by the share of their variance that is noise.
+        values, weights = differences[both], 1.0 / noise[both]
+        weight = weights.sum()
+        mean = (weights * values).sum() / weight
+        excess = (weights * np.square(values - mean)).sum() - (weights.size - 1)
+        between = max(excess, 0.0) / (weight - np.square(weights).sum() / weight)
+        differences[both] = mean + (values - mean) * between / (between + noise[both])
+    apart = differences * spread
     total = np.maximum(n_in + n_out, 1.0)
     centre = (sum_in + sum_out + 0.5 * apart * (n_out - n_in)) / total
     variance_in = variance_out = variance
@@ -146,37 +160,15 @@ def guess_rule(moments: Moments, kind: Kind) -> GuessRule:
         variance_out = (around_out + _PRIOR_MODELS * variance) / (
             np.maximum(n_out - 1.0, 0.0) + _PRIOR_MODELS
         )
+    exposure = np.where(both, np.abs(apart) / spread, -1.0)
     return GuessRule(
         mean_in=centre + 0.5 * apart,
         mean_out=centre - 0.5 * apart,
         variance_in=variance_in,
         variance_out=variance_out,
-        exposure=np.where(both, np.abs(apart) / spread, -1.0),
+        exposure=exposure,
+        order=np.argsort(-exposure, kind="stable"),
     )
-
-
-def _usual_variance(around: FloatArray, freedom: FloatArray) -> float:
-    """Return the median variance of the samples; the mean if most never move, 1 if none does."""
-    known = freedom > 0.0
-    if not known.any():
-        return 1.0
-    middle = float(np.median(around[known] / freedom[known]))
-    mean = float(around[known].sum() / freedom[known].sum())
-    return middle if middle > 0.0 else mean if mean > 0.0 else 1.0
-
-
-def _drawn_together(values: FloatArray, noise: FloatArray, known: BoolArray) -> FloatArray:
-    """Return values drawn towards their mean by the share of their variance that is noise."""
-    found = np.where(known, values, 0.0)
-    if known.sum() < 3:
-        return found
-    weights = 1.0 / noise[known]
-    total = weights.sum()
-    mean = (weights * values[known]).sum() / total
-    excess = (weights * np.square(values[known] - mean)).sum() - (weights.size - 1)
-    between = max(excess, 0.0) / (total - np.square(weights).sum() / total)
-    found[known] = mean + (values[known] - mean) * between / (between + noise[known])
-    return found
 
 
 def proven_epsilon(
@@ -246,7 +238,7 @@ def proven_epsilon(
     level = (1.0 - confidence) / 2.0
     found = []
     for half in (0, 1):
-        choice = _choose(
+        kind, n_samples, n_guesses = _choose(
             scores[half::2],
             membership[half::2],
             lowest=lowest,
@@ -255,22 +247,20 @@ def proven_epsilon(
             delta=delta,
             level=level,
         )
-        rule = guess_rule(quarters[half] + quarters[half + 2], choice.kind)
-        columns = rule.most_exposed(choice.n_samples)
+        rule = guess_rule(quarters[half] + quarters[half + 2], kind)
+        columns = rule.order[:n_samples]
         ratios = rule.log_ratio(scores[1 - half :: 2], lowest, columns)
         members = membership[1 - half :: 2][:, columns].T
-        right = _right_among_surest(ratios.ravel(), members.ravel(), choice.n_guesses)
-        epsilon = refuted_epsilon(
-            right, choice.n_guesses, n_bits=ratios.size, delta=delta, level=level
-        )
+        right = _right_among_surest(ratios.ravel(), members.ravel(), n_guesses)
+        epsilon = refuted_epsilon(right, n_guesses, n_bits=ratios.size, delta=delta, level=level)
         found.append(
             ProvenEpsilon(
                 epsilon_lower_bound=epsilon,
                 delta=delta,
                 confidence=confidence,
-                n_samples=choice.n_samples,
+                n_samples=n_samples,
                 n_models=ratios.shape[1],
-                n_guesses=choice.n_guesses,
+                n_guesses=n_guesses,
                 n_correct=right,
             )
         )
@@ -317,13 +307,6 @@ def refuted_epsilon(
     return max(one_look, printed)
 
 
-@dataclass(frozen=True)
-class _Choice:
-    kind: Kind
-    n_samples: int
-    n_guesses: int
-
-
 def _choose(
     scores: NDArray[np.floating],
     membership: BoolArray,
@@ -333,18 +316,18 @@ def _choose(
     n_judged: int,
     delta: float,
     level: float,
-) -> _Choice:
+) -> tuple[Kind, int, int]:
     """Choose rule, samples and guesses by letting each quarter guess about the other."""
     n_models, n_samples = scores.shape
     if n_models < 2 * _FEWEST_IN_A_QUARTER:
-        return _Choice("equal spreads", n_samples, max(n_samples * n_judged // 4, 1))
+        return "equal spreads", n_samples, max(n_samples * n_judged // 4, 1)
     tried = [
         (n, _geometric(min(_FEWEST_GUESSES, n * n_judged), n * n_judged, 2.0**0.5))
         for n in _geometric(1, n_samples, 3.0).tolist()
     ]
-    best, best_bound = _Choice("equal spreads", n_samples, n_samples * n_judged), -1.0
-    kinds: tuple[Kind, ...] = ("equal spreads", "own spreads")
-    for kind in kinds:
+    best: tuple[Kind, int, int] = ("equal spreads", n_samples, n_samples * n_judged)
+    best_bound = -1.0
+    for kind in get_args(Kind):
         first, second = (
             _right_shares(
                 guess_rule(quarters[quarter], kind),
@@ -366,7 +349,7 @@ def _choose(
             )
             top = int(np.argmax(bounds))
             if bounds[top] > best_bound:
-                best, best_bound = _Choice(kind, n, int(guesses[top])), float(bounds[top])
+                best, best_bound = (kind, n, int(guesses[top])), float(bounds[top])
     return best
 
 
@@ -386,7 +369,7 @@ def _right_shares(
 
     `tried` has numbers of samples and, for each, shares of the pairs that are guessed, the surest.
     """
-    columns = rule.most_exposed(lowest.size)
+    columns = rule.order
     ratios = rule.log_ratio(scores, lowest, columns)
     right = ((ratios > 0.0) == membership[:, columns].T).ravel()
     # Half precision keeps the order well enough for a choice, and sorts in linear time.

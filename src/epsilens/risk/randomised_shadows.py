@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shadow models of randomised response: convex fits on random halves, with every answer drawn anew."""
+"""Shadow models on random halves: convex fits with every answer drawn anew, or DP-SGD."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._types import BoolArray, FloatArray, Progress, SingleArray
-from epsilens.channels import ProductChannel, RandomizedResponse
 from epsilens.channels.draw import generator_words
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence.alternatives import Alternatives, no_alternatives
@@ -23,22 +22,19 @@ from epsilens.influence.question import Asked
 from epsilens.influence.wide import is_wide, refuse_matrix
 from epsilens.models import Design
 from epsilens.models.dp_sgd import DPSGDSettings, score_ensemble
-from epsilens.models.label import Label, class_totals, class_weights
+from epsilens.models.label import class_totals, class_weights
 from epsilens.models.networks import Floats
-from epsilens.models.passes import BlockStore, made_or_kept
+from epsilens.models.passes import BlockStore, made_or_kept, make_folder
 from epsilens.models.problem import Problem
 from epsilens.models.scikit_learn import ClassWeight
 from epsilens.models.solver import minimise
 from epsilens.risk.answer_inference import AnswerAttack
 from epsilens.risk.logits import scores_from_logits
 
-# --- How a block of shadow models is trained: all that it needs, and nothing else ---
-
 # --- Who is in which shadow model: every record by a fair coin of its own ---
 
 # Streams of one model that must not share random numbers.
-_COINS, _REPORTS, _ATTACK = 0x51AD, 0x2E90, 0xA77C
-STREAMS = {"coins": _COINS, "reports": _REPORTS, "attack": _ATTACK}
+STREAMS = {"coins": 0x51AD, "reports": 0x2E90, "attack": 0xA77C}
 
 
 def model_generator(seed: int, model: int, stream: str) -> np.random.Generator:
@@ -96,6 +92,7 @@ class EnsembleObjective:
     weights: FloatArray
     penalty_factors: FloatArray
     is_convex: ClassVar[bool] = True
+    is_quadratic: ClassVar[bool] = False  # an attack needs probabilities
 
     def of_columns(self, columns: NDArray[np.intp]) -> EnsembleObjective:
         """Return the objectives of some models only."""
@@ -108,24 +105,9 @@ class EnsembleObjective:
             penalty_factors=self.penalty_factors[columns],
         )
 
-    @property
-    def is_quadratic(self) -> bool:
-        """Whether one Newton step is exact."""
-        return self.problem.is_quadratic
-
     def reach(self, steps: FloatArray) -> FloatArray:
         """Return the largest distance that each column of steps moves a predictor."""
         return self.problem.reach(steps)
-
-    def _chunks(self, theta: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield rows and their predictors, (rows, K, B)."""
-        n_outputs, base = self.problem.loss.n_outputs, self.alternatives.base
-        added = self._added(theta)
-        for rows in base.chunks(width=2 * theta.shape[1] * n_outputs):
-            s = base.predict(theta, rows)
-            if self.values is not None:
-                s = s + np.take_along_axis(added, self.values[rows, None, :], axis=0)
-            yield rows, s
 
     def _added(self, theta: FloatArray) -> FloatArray:
         """Return what each joint value adds to the predictors, (V, K, B)."""
@@ -145,9 +127,13 @@ class EnsembleObjective:
 
     def gradient(self, theta: FloatArray, linear: FloatArray) -> FloatArray:
         """Return the gradients at one column of parameters a model, less a linear term."""
+        loss, base, added = self.problem.loss, self.alternatives.base, self._added(theta)
         total = np.zeros_like(theta)
-        for rows, s in self._chunks(theta):
-            mean = self.problem.loss.mean(s)
+        for rows in base.chunks(width=2 * theta.shape[1] * loss.n_outputs):
+            s = base.predict(theta, rows)
+            if self.values is not None:
+                s = s + np.take_along_axis(added, self.values[rows, None, :], axis=0)
+            mean = loss.mean(s)
             mean *= self.weights[rows, None, :]
             total += self.pull(rows, mean)
         penalty = self.penalty_factors * self.problem.penalise(theta)
@@ -198,46 +184,6 @@ def _sums_by_value(values: NDArray[np.int64], slopes: FloatArray, n_values: int)
     return result
 
 
-def train_side_by_side(
-    objective: EnsembleObjective, statistics: FloatArray, start: FloatArray
-) -> FloatArray:
-    """Train every model to convergence.
-
-    Parameters
-    ----------
-    objective : EnsembleObjective
-    statistics : array of shape (n, K, B)
-        The reported labels as the loss sees them.
-    start : array of shape (K·p,)
-
-    Returns
-    -------
-    array of shape (K·p, B)
-
-    Raises
-    ------
-    EstimateNotTrustworthyError
-        If a model has no optimum that can be reached, as on separable data without a penalty.
-    """
-    n_models = objective.weights.shape[1]
-    linear = np.zeros((len(start), n_models))
-    for rows in objective.alternatives.base.chunks(width=2 * statistics[0].size):
-        weighted = objective.weights[rows, None, :] * statistics[rows]
-        linear += objective.pull(rows, weighted)
-    solution = minimise(
-        objective,
-        linear / objective.problem.n_rows,
-        np.repeat(start[:, None], n_models, axis=1),
-        clusters=np.zeros(n_models, dtype=np.intp),
-    )
-    if not solution.converged.all():
-        raise EstimateNotTrustworthyError(
-            f"{int(np.sum(~solution.converged))} of {n_models} shadow models did not converge: half "
-            "of the records are separable. Add regularisation."
-        )
-    return solution.theta
-
-
 # --- How a block of shadow models is trained: all that it needs, and nothing else ---
 
 # What the solver may keep of models that the shared Hessian does not suit: a Hessian and its factor each.
@@ -251,14 +197,8 @@ class ShadowTraining:
     Parameters
     ----------
     problem : Problem
-    label : Label
-    alternatives : Alternatives
-        What the protected features could have been.
-    label_channels : tuple of RandomizedResponse
-    feature_channels : tuple of ProductChannel
-        One per ε, or none.
-    n_budgets : int
-        How many ε there are.
+    asked : Asked
+        The label, what the protected features could have been, and the channels of every ε.
     sample_weights, count_weights : arrays of shape (n,)
     class_weight : None, "balanced" or mapping of class to weight
     penalty_per_record : float
@@ -267,11 +207,7 @@ class ShadowTraining:
     """
 
     problem: Problem
-    label: Label
-    alternatives: Alternatives
-    label_channels: tuple[RandomizedResponse, ...]
-    feature_channels: tuple[ProductChannel, ...]
-    n_budgets: int
+    asked: Asked
     sample_weights: FloatArray
     count_weights: FloatArray
     class_weight: ClassWeight
@@ -288,6 +224,11 @@ class ShadowTraining:
         models : range
         start : array of shape (K·p,)
             Where the search begins.
+
+        Raises
+        ------
+        EstimateNotTrustworthyError
+            If a model has no optimum that can be reached, as on separable data without a penalty.
         """
         # Only so many together that a Hessian and its factor for each fit into memory.
         most = max(1, _OWN_HESSIANS_BYTES // (16 * len(start) ** 2))
@@ -297,7 +238,7 @@ class ShadowTraining:
                 for first in range(0, len(models), most)
             ]
             return np.concatenate(parts, axis=1)
-        problem, label = self.problem, self.label
+        problem, label = self.problem, self.asked.label
         members = draw_members(self.seed, models, problem.n_rows)
         values, codes = self.reports(e, models)
         labels = label.y[:, None] if codes is None else label.domain()[1][codes]
@@ -318,13 +259,28 @@ class ShadowTraining:
         per_record = self.penalty_per_record * problem.n_rows
         objective = EnsembleObjective(
             problem=problem,
-            alternatives=self.alternatives,
+            alternatives=self.asked.alternatives,
             values=values,
             weights=weights,
             penalty_factors=1.0 - per_record + per_record * share,
         )
-        statistics = problem.loss.statistic(shown.reshape(-1)).reshape(*members.shape, -1)
-        return train_side_by_side(objective, np.moveaxis(statistics, 2, 1), start)
+        by_output = problem.loss.statistic(shown.reshape(-1)).reshape(*members.shape, -1)
+        statistics = np.moveaxis(by_output, 2, 1)
+        linear = np.zeros((len(start), len(models)))
+        for rows in objective.alternatives.base.chunks(width=2 * statistics[0].size):
+            linear += objective.pull(rows, weights[rows, None, :] * statistics[rows])
+        solution = minimise(
+            objective,
+            linear / problem.n_rows,
+            np.repeat(start[:, None], len(models), axis=1),
+            clusters=np.zeros(len(models), dtype=np.intp),
+        )
+        if not solution.converged.all():
+            raise EstimateNotTrustworthyError(
+                f"{int(np.sum(~solution.converged))} of {len(models)} shadow models did not "
+                "converge: half of the records are separable. Add regularisation."
+            )
+        return solution.theta
 
     def reports(
         self, e: int, models: range
@@ -333,25 +289,25 @@ class ShadowTraining:
 
         The random numbers of a model are the same at every ε, so that curves over ε are smooth.
         """
+        asked, alternatives = self.asked, self.asked.alternatives
+        if e == len(asked.epsilons):
+            true_values = np.repeat(alternatives.codes[:, None], len(models), axis=1)
+            return true_values if asked.feature_channels else None, None
         values, codes = [], []
-        if e == self.n_budgets:
-            true_values = np.repeat(self.alternatives.codes[:, None], len(models), axis=1)
-            return true_values if self.feature_channels else None, None
-        sizes = self.alternatives.sizes
-        digits = np.unravel_index(self.alternatives.codes, sizes) if self.feature_channels else ()
-        true_codes = self.label.domain()[0] if self.label_channels else None
+        sizes = alternatives.sizes
+        digits = np.unravel_index(alternatives.codes, sizes) if asked.feature_channels else ()
+        true_codes = asked.label.domain()[0] if asked.label_channels else None
         for model in models:
             generator = model_generator(self.seed, model, "reports")
-            if self.feature_channels:
+            if asked.feature_channels:
+                channels = asked.feature_channels[e].channels
                 drawn = [
                     channel.draw(digit, generator_words(generator))
-                    for channel, digit in zip(
-                        self.feature_channels[e].channels, digits, strict=True
-                    )
+                    for channel, digit in zip(channels, digits, strict=True)
                 ]
                 values.append(np.ravel_multi_index(tuple(drawn), sizes))
             if true_codes is not None:
-                codes.append(self.label_channels[e].draw(true_codes, generator_words(generator)))
+                codes.append(asked.label_channels[e].draw(true_codes, generator_words(generator)))
         return (
             np.stack(values, axis=1) if values else None,
             np.stack(codes, axis=1) if codes else None,
@@ -359,7 +315,7 @@ class ShadowTraining:
 
     def _class_weights(self, codes: NDArray[np.int64], members: BoolArray) -> FloatArray:
         """Return the weight of every record's reported class in every model."""
-        label, kind = self.label, self.class_weight
+        label, kind = self.asked.label, self.class_weight
         n_rows, n_models = members.shape
         by_model = np.broadcast_to(codes, (n_rows, n_models))
         result = np.empty((n_rows, n_models))
@@ -414,6 +370,19 @@ class RandomisedShadows:
     seed : int
     targets : array of int
         The records whose membership is attacked.
+    checkpoint : path, optional
+        A folder for finished models, which a killed run goes on from.
+    progress : callable, optional
+        Called with models done, models in all, and what is done.
+
+    Attributes
+    ----------
+    members : array of bool, shape (n, models)
+        Who is in which model; the same halves at every ε.
+    training : ShadowTraining
+        How a block of models is trained, with what that needs of the baseline and the question.
+    attack : AnswerAttack
+        The guess of the protected answers.
     """
 
     baseline: BaselineModel
@@ -421,14 +390,70 @@ class RandomisedShadows:
     n_models: int
     seed: int
     targets: NDArray[np.intp]
+    checkpoint: str | Path | None = None
+    progress: Progress | None = None
+    members: BoolArray = field(init=False)
+    training: ShadowTraining = field(init=False)
+    attack: AnswerAttack = field(init=False)
+    _store: BlockStore = field(init=False)
 
     def __post_init__(self) -> None:
-        n_parameters = self.baseline.problem.n_parameters
-        if is_wide(n_parameters):
-            raise refuse_matrix(n_parameters, "an attack")
+        baseline, asked, problem = self.baseline, self.asked, self.baseline.problem
+        if is_wide(problem.n_parameters):
+            raise refuse_matrix(problem.n_parameters, "an attack")
+        members = draw_members(self.seed, range(self.n_models), problem.n_rows)
+        training = ShadowTraining(
+            problem=problem,
+            asked=asked,
+            sample_weights=baseline.sample_weights,
+            count_weights=baseline.count_weights,
+            class_weight=baseline.class_weight,
+            penalty_per_record=baseline.penalty_per_record,
+            seed=self.seed,
+        )
+        attack = AnswerAttack(
+            loss=problem.loss,
+            alternatives=asked.alternatives,
+            classes=baseline.label.y.astype(np.intp),
+            guesses_label=asked.label_is_protected,
+        )
+        matrix = asked.alternatives.base.matrix
+        store = BlockStore(
+            self.checkpoint,
+            {
+                "protect": list(asked.names),
+                "budgets": [sorted(budget.items()) for budget in asked.budgets],
+                "sizes": list(asked.alternatives.sizes),
+                "models": self.n_models,
+                "block": BLOCK,
+                "seed": self.seed,
+                "loss": problem.loss.name,
+                "baseline_loss": repr(round(baseline.outcomes.loss, 10)),
+            },
+            data=(
+                matrix if isinstance(matrix, np.ndarray) else matrix.data,
+                asked.alternatives.blocks,
+                asked.alternatives.codes,
+                asked.label.y,
+                baseline.sample_weights,
+                *(channel.matrix for channel in asked.label_channels),
+                *(channel.matrix for channel in asked.feature_channels),
+            ),
+        )
+        for name, made in (("members", members), ("training", training), ("attack", attack)):
+            object.__setattr__(self, name, made)
+        object.__setattr__(self, "_store", store)
 
     @classmethod
-    def of_clean_records(cls, baseline: BaselineModel, *, n_models: int, seed: int) -> Self:
+    def of_clean_records(
+        cls,
+        baseline: BaselineModel,
+        *,
+        n_models: int,
+        seed: int,
+        checkpoint: str | Path | None,
+        progress: Progress | None,
+    ) -> Self:
         """Return the shadow models of records that nothing is done to: one ε, infinity."""
         asked = Asked(
             label=baseline.label,
@@ -447,60 +472,17 @@ class RandomisedShadows:
             notes=[],
             n_answers=(),
         )
-        return cls(baseline, asked, n_models, seed, np.arange(baseline.problem.n_rows))
+        everybody = np.arange(baseline.problem.n_rows)
+        return cls(baseline, asked, n_models, seed, everybody, checkpoint, progress)
 
-    @cached_property
-    def members(self) -> BoolArray:
-        """Who is in which model, (n, models); the same halves at every ε."""
-        return draw_members(self.seed, range(self.n_models), self.baseline.problem.n_rows)
-
-    @cached_property
-    def training(self) -> ShadowTraining:
-        """How a block of models is trained, with what that needs of the baseline and the question."""
-        baseline, asked = self.baseline, self.asked
-        return ShadowTraining(
-            problem=baseline.problem,
-            label=asked.label,
-            alternatives=asked.alternatives,
-            label_channels=asked.label_channels,
-            feature_channels=asked.feature_channels,
-            n_budgets=len(asked.epsilons),
-            sample_weights=baseline.sample_weights,
-            count_weights=baseline.count_weights,
-            class_weight=baseline.class_weight,
-            penalty_per_record=baseline.penalty_per_record,
-            seed=self.seed,
-        )
-
-    @cached_property
-    def attack(self) -> AnswerAttack:
-        """The guess of the protected answers."""
-        return AnswerAttack(
-            loss=self.baseline.problem.loss,
-            alternatives=self.asked.alternatives,
-            classes=self.baseline.label.y.astype(np.intp),
-            guesses_label=self.asked.label_is_protected,
-        )
-
-    def outcomes(
-        self, *, checkpoint: str | Path | None = None, progress: Progress | None = None
-    ) -> Iterator[ShadowOutcome]:
-        """Train and attack the models of every ε in turn, ε ascending.
-
-        Parameters
-        ----------
-        checkpoint : path, optional
-            A folder for finished models, which a killed run goes on from.
-        progress : callable, optional
-            Called with models done, models in all, and what is done.
-        """
-        store = self._store(checkpoint)
+    def outcomes(self) -> Iterator[ShadowOutcome]:
+        """Train and attack the models of every ε in turn, ε ascending."""
         attacked = self.baseline.problem.design.take(self.targets)
         classes = self.baseline.label.y[self.targets].astype(np.intp)
         members = self.members[self.targets].T
         start = self.baseline.theta
         for e in range(len(self.asked.epsilons)):
-            theta = self._train(e, start, store, progress)
+            theta = self._train(e, start)
             start = theta.mean(axis=1)
             # The guess of every answer, and the scores of the records whose membership is attacked.
             inside, outside = self._guess_answers(theta) if self.asked.names else (None, None)
@@ -514,52 +496,16 @@ class RandomisedShadows:
                 accuracy[some] = self.baseline.evaluation.accuracies(theta[:, some])
             yield ShadowOutcome(scores, members, right, accuracy, inside, outside)
 
-    def guess_without_answer(
-        self, *, checkpoint: str | Path | None = None, progress: Progress | None = None
-    ) -> FloatArray:
+    def guess_without_answer(self) -> FloatArray:
         """Return how often models of other people's true answers guess those of people not in them.
 
         That is what somebody can know of a person without the person's answer: everything that is true
         of people alike.
         """
-        theta = self._train(
-            len(self.asked.epsilons), self.baseline.theta, self._store(checkpoint), progress
-        )
+        theta = self._train(len(self.asked.epsilons), self.baseline.theta)
         return self._guess_answers(theta)[1]
 
-    def _store(self, checkpoint: str | Path | None) -> BlockStore:
-        asked, baseline = self.asked, self.baseline
-        design = asked.alternatives.base
-        held = design.matrix if isinstance(design.matrix, np.ndarray) else design.matrix.data
-        channels = [
-            *(channel.matrix for channel in asked.label_channels),
-            *(channel.matrix for channel in asked.feature_channels),
-        ]
-        return BlockStore(
-            checkpoint,
-            {
-                "protect": list(asked.names),
-                "budgets": [sorted(budget.items()) for budget in asked.budgets],
-                "sizes": list(asked.alternatives.sizes),
-                "models": self.n_models,
-                "block": BLOCK,
-                "seed": self.seed,
-                "loss": baseline.problem.loss.name,
-                "baseline_loss": repr(round(baseline.outcomes.loss, 10)),
-            },
-            data=(
-                held,
-                asked.alternatives.blocks,
-                asked.alternatives.codes,
-                asked.label.y,
-                baseline.sample_weights,
-                *channels,
-            ),
-        )
-
-    def _train(
-        self, e: int, start: FloatArray, store: BlockStore, progress: Progress | None
-    ) -> FloatArray:
+    def _train(self, e: int, start: FloatArray) -> FloatArray:
         """Return the parameters of all models at the e-th ε, (K·p, models).
 
         One beyond the last is without noise: every answer as it is.
@@ -573,11 +519,11 @@ class RandomisedShadows:
         parts = []
         work = partial(self.training.train, e, start=start)
         for block, theta in zip(
-            blocks.values(), made_or_kept(store, work, blocks, name="theta"), strict=True
+            blocks.values(), made_or_kept(self._store, work, blocks, name="theta"), strict=True
         ):
             parts.append(np.asarray(theta, dtype=np.float64))
-            if progress is not None:
-                progress(e * self.n_models + block.stop, total, "attack")
+            if self.progress is not None:
+                self.progress(e * self.n_models + block.stop, total, "attack")
         return np.concatenate(parts, axis=1)
 
     def _guess_answers(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -629,82 +575,77 @@ def scores_and_predictions(
 # --- Shadow models of DP-SGD: noisy training on random halves ---
 
 
-@dataclass(frozen=True, repr=False)  # a printed record would be a leak
-class TrainedShadows:
-    """The shadow models that one question about DP-SGD needs.
+def noisy_outcomes(
+    baseline: BaselineModel,
+    grid: Sequence[DPSGDSettings],
+    *,
+    n_models: int,
+    seed: int,
+    targets: NDArray[np.intp],
+    checkpoint: str | Path | None,
+    progress: Progress | None,
+) -> Iterator[ShadowOutcome]:
+    """Train and attack the models of every ε in turn.
 
     Parameters
     ----------
     baseline : BaselineModel
+    grid : sequence of DPSGDSettings
+        Those of every ε.
     n_models : int
     seed : int
     targets : array of int
         The records whose membership is attacked.
+    checkpoint : path or None
+        A folder for finished models, which a killed run goes on from.
+    progress : callable or None
     """
+    # The same halves at every ε, and the records as the network sees them.
+    members = draw_members(seed, range(n_models), baseline.problem.n_rows).T
+    tables = (baseline.transform(table) for table in (baseline.table, baseline.test_table))
+    X, X_test = (t if isinstance(t, np.ndarray) else np.asarray(t.toarray()) for t in tables)
+    classes = baseline.label.y.astype(np.int64)
+    # Only what is used, since what is scored may be scored on another machine.
+    tested_classes = baseline.evaluation.y.astype(np.int64)
+    test_weights = baseline.evaluation.weights
+    attacked = classes[targets]
 
-    baseline: BaselineModel
-    n_models: int
-    seed: int
-    targets: NDArray[np.intp]
+    def score(logits: Floats) -> SingleArray:
+        """Return φ and right predictions of the attacked records, and the test accuracy last."""
+        phi, right = scores_and_predictions(logits[:, : len(attacked)], attacked)
+        tested = logits[:, len(attacked) :]
+        _, tested_right = scores_and_predictions(tested, tested_classes)
+        accuracy = tested_right @ test_weights
+        return np.column_stack([phi, right, accuracy]).astype(np.float32)
 
-    @cached_property
-    def members(self) -> BoolArray:
-        """Who is in which model, (models, n); the same halves at every ε."""
-        n_rows = self.baseline.problem.n_rows
-        return draw_members(self.seed, range(self.n_models), n_rows).T
-
-    @cached_property
-    def features(self) -> tuple[FloatArray, FloatArray]:
-        """The training and the test records as the network sees them."""
-        return _dense(self.baseline, self.baseline.table), _dense(
-            self.baseline, self.baseline.test_table
-        )
-
-    def outcome(
-        self,
-        settings: DPSGDSettings,
-        *,
-        checkpoint: Path | None = None,
-        progress: Progress | None = None,
-    ) -> ShadowOutcome:
-        """Train and attack the models of one ε."""
-        X, X_test = self.features
-        classes = self.baseline.label.y.astype(np.int64)
-        # Only what is used, since what is scored may be scored on another machine.
-        tested_classes = self.baseline.evaluation.y.astype(np.int64)
-        test_weights = self.baseline.evaluation.weights
-        attacked = classes[self.targets]
-
-        def score(logits: Floats) -> SingleArray:
-            """Return φ and right predictions of the attacked records, and the test accuracy last."""
-            phi, right = scores_and_predictions(logits[:, : len(attacked)], attacked)
-            tested = logits[:, len(attacked) :]
-            _, tested_right = scores_and_predictions(tested, tested_classes)
-            accuracy = tested_right @ test_weights
-            return np.column_stack([phi, right, accuracy]).astype(np.float32)
-
+    for e, settings in enumerate(grid):
+        folder = None
+        if checkpoint is not None:
+            make_folder(Path(checkpoint))
+            folder = Path(checkpoint) / f"epsilon-{e}-{n_models}-models"
         found = score_ensemble(
             X,
             classes,
-            self.members,
+            members,
             settings,
             score=score,
             score_name="scores, right predictions and accuracy",
-            X_score=np.concatenate([X[self.targets], X_test]),
-            n_classes=max(self.baseline.problem.loss.n_outputs, 2),
-            random_state=self.seed,
-            checkpoint=checkpoint,
-            progress=progress,
+            X_score=np.concatenate([X[targets], X_test]),
+            n_classes=max(baseline.problem.loss.n_outputs, 2),
+            random_state=seed,
+            checkpoint=folder,
+            progress=None
+            if progress is None
+            else partial(_within, progress, e * n_models, len(grid) * n_models),
         )
         told = np.asarray(found, dtype=np.float32)
-        return ShadowOutcome(
+        yield ShadowOutcome(
             scores=told[:, : len(attacked)],
-            members=self.members[:, self.targets],
+            members=members[:, targets],
             right=told[:, len(attacked) : -1] > 0.5,
             accuracy=told[:, -1].astype(np.float64),
         )
 
 
-def _dense(baseline: BaselineModel, table: object) -> FloatArray:
-    features = baseline.transform(table)
-    return features if isinstance(features, np.ndarray) else np.asarray(features.toarray())
+def _within(progress: Progress, before: int, total: int, done: int, _: int, what: str) -> None:
+    progress(before + done, total, what)

@@ -188,8 +188,10 @@ class ShadowEnsemble(BaseEstimator):  # type: ignore[misc]
                 self.training, features, y, features, y, sample_weight=None, sample_weight_test=None
             )
         require_probabilities(baseline)
-        shadows = RandomisedShadows.of_clean_records(baseline, n_models=n_models, seed=seed)
-        (outcome,) = shadows.outcomes(checkpoint=self.checkpoint, progress=progress)
+        shadows = RandomisedShadows.of_clean_records(
+            baseline, n_models=n_models, seed=seed, checkpoint=self.checkpoint, progress=progress
+        )
+        (outcome,) = shadows.outcomes()
         self.membership_ = outcome.members
         self._keep(np.stack([outcome.scores, outcome.right], axis=1))
 

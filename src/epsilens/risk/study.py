@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -44,8 +43,8 @@ from epsilens.risk.likelihood_ratio import lira
 from epsilens.risk.membership_attack import MembershipAttack
 from epsilens.risk.randomised_shadows import (
     RandomisedShadows,
-    TrainedShadows,
     model_generator,
+    noisy_outcomes,
     require_probabilities,
 )
 from epsilens.risk.result import RiskCurve
@@ -179,14 +178,16 @@ class AttackStudy(FittedModel):
             n_models=n_models,
             seed=seed,
             targets=_targets(baseline.problem.n_rows, seed),
+            checkpoint=checkpoint,
+            progress=progress,
         )
         attacks, guesses, accuracies = [], [], []
-        for outcome in shadows.outcomes(checkpoint=checkpoint, progress=progress):
+        for outcome in shadows.outcomes():
             attacks.append(lira(outcome.scores, outcome.members, online=online, confidence=level))
             if outcome.inside is not None and outcome.outside is not None:
                 guesses.append((outcome.inside, outcome.outside))
             accuracies.append(float(outcome.accuracy.mean()))
-        plain = shadows.guess_without_answer(checkpoint=checkpoint, progress=progress)
+        plain = shadows.guess_without_answer()
         known = KnownColumns.of(
             self._table,
             hidden=set(asked.names) & set(column_names(self._table)),
@@ -206,19 +207,17 @@ class AttackStudy(FittedModel):
             _randomised_cell(asked, e, guesses[e], best, accuracies[e], attack)
             for e, attack in enumerate(attacks)
         ]
-        provenance = self._provenance(
-            started,
-            seed,
-            mechanism="rr",
-            correction="none",
-            protect=list(asked.names),
-            epsilon=dict(asked.budgets[0]) if asked.is_mapping else list(asked.epsilons),
-            shadow_models=n_models,
-            online=online,
-            confidence=level,
-            baseline_predictor=best.predictor,
-            baseline_confidence=CONFIDENCE,
-        )
+        settings = {
+            "mechanism": "rr",
+            "correction": "none",
+            "protect": list(asked.names),
+            "epsilon": dict(asked.budgets[0]) if asked.is_mapping else list(asked.epsilons),
+            "shadow_models": n_models,
+            "online": online,
+            "confidence": level,
+            "baseline_predictor": best.predictor,
+            "baseline_confidence": CONFIDENCE,
+        }
         notes = list(asked.notes)
         if len(truth) > known.n_training_rows:
             notes.append(
@@ -229,15 +228,7 @@ class AttackStudy(FittedModel):
                     "slightly better.",
                 )
             )
-        return self._curve(
-            provenance,
-            cells,
-            attacks,
-            shadows.targets,
-            notes=notes,
-            protect=asked.names,
-            n_answers=asked.n_answers,
-        )
+        return self._curve(started, seed, settings, cells, attacks, shadows.targets, notes, asked)
 
     def estimate_dp_sgd(
         self,
@@ -293,8 +284,8 @@ class AttackStudy(FittedModel):
         seed = as_count(random_state, name="random_state", least=0)
         n_models = as_count(shadow_models, name="shadow_models", least=FEWEST_MODELS)
         level = as_share(confidence, name="confidence")
-        grid = read_grid(epsilon)
-        settings = [
+        epsilons = read_grid(epsilon)
+        grid = [
             DPSGDSettings(
                 epsilon=at,
                 delta=as_share(delta, name="delta"),
@@ -304,21 +295,27 @@ class AttackStudy(FittedModel):
                 learning_rate=learning_rate,
                 hidden=tuple(hidden),
             )
-            for at in grid
+            for at in epsilons
         ]
-        self._refuse_weights()
-        n_rows = baseline.problem.n_rows
-        shadows = TrainedShadows(baseline, n_models, seed, _targets(n_rows, seed))
-        cells, attacks = [], []
-        for e, chosen in enumerate(settings):
-            calibration = chosen.calibration(n_rows / 2)
-            outcome = shadows.outcome(
-                chosen,
-                checkpoint=_folder(checkpoint, e, n_models),
-                progress=None
-                if progress is None
-                else partial(_within, progress, e * n_models, len(grid) * n_models),
+        if baseline.class_weight is not None or np.ptp(baseline.sample_weights) > 0:
+            raise InputError(
+                f"DP-SGD has no weights here, but the study has {setting('sample_weight')} or "
+                f"{setting('class_weight')}. Leave them out."
             )
+        n_rows = baseline.problem.n_rows
+        targets = _targets(n_rows, seed)
+        outcomes = noisy_outcomes(
+            baseline,
+            grid,
+            n_models=n_models,
+            seed=seed,
+            targets=targets,
+            checkpoint=checkpoint,
+            progress=progress,
+        )
+        cells, attacks = [], []
+        for chosen, outcome in zip(grid, outcomes, strict=True):
+            calibration = chosen.calibration(n_rows / 2)
             attack = lira(
                 outcome.scores,
                 outcome.members,
@@ -340,49 +337,37 @@ class AttackStudy(FittedModel):
                     **membership_numbers(attack),
                 )
             )
-        provenance = self._provenance(
-            started,
-            seed,
-            mechanism="dpsgd",
-            epsilon=list(grid),
-            delta=float(delta),
-            clip=clip,
-            epochs=epochs,
-            batch=batch,
-            learning_rate=learning_rate,
-            hidden=list(hidden),
-            shadow_models=n_models,
-            online=online,
-            confidence=level,
-        )
+        settings = {
+            "mechanism": "dpsgd",
+            "epsilon": list(epsilons),
+            "delta": float(delta),
+            "clip": clip,
+            "epochs": epochs,
+            "batch": batch,
+            "learning_rate": learning_rate,
+            "hidden": list(hidden),
+            "shadow_models": n_models,
+            "online": online,
+            "confidence": level,
+        }
         scaled = Note(
             "scaled-features",
             "the features are scaled by what the raw data say, which the ε of DP-SGD does not "
             "cover. Scale by public bounds for a release.",
         )
-        return self._curve(provenance, cells, attacks, shadows.targets, notes=[scaled])
-
-    def _refuse_weights(self) -> None:
-        """Refuse weights, which the noisy training would not use."""
-        baseline = self._baseline
-        if baseline.class_weight is not None or np.ptp(baseline.sample_weights) > 0:
-            raise InputError(
-                f"DP-SGD has no weights here, but the study has {setting('sample_weight')} or "
-                f"{setting('class_weight')}. Leave them out."
-            )
+        return self._curve(started, seed, settings, cells, attacks, targets, [scaled])
 
     def _curve(
         self,
-        provenance: Provenance,
+        started: float,
+        seed: int,
+        settings: Mapping[str, object],
         cells: list[RiskCell],
         attacks: list[MembershipAttack],
         targets: NDArray[np.intp],
-        *,
         notes: Sequence[Note],
-        protect: Sequence[str] = (),
-        n_answers: Sequence[int] = (),
+        asked: Asked | None = None,
     ) -> RiskCurve:
-        """Return the cells as a result, with all that must be said of them."""
         baseline = self._baseline
         said = [*baseline.notes, *notes]
         n_rows = baseline.problem.n_rows
@@ -400,26 +385,12 @@ class AttackStudy(FittedModel):
             said.append(
                 Note("few-shadow-models", f"{doubts[0]}. Train more shadow models.", "membership")
             )
-        document = RiskDocument(
-            provenance=provenance,
-            notes=said,
-            number_types=risk_number_types(),
-            baseline=baseline.numbers(),
-            n_models=attacks[0].n_models,
-            n_targets=len(targets),
-            protect=list(protect),
-            n_answers=list(n_answers),
-            cells=cells,
-        )
-        return RiskCurve(document, tuple(attacks), targets, template=self._template)
-
-    def _provenance(self, started: float, seed: int, **settings: object) -> Provenance:
-        return Provenance(
+        provenance = Provenance(
             method="shadow models",
             settings={
                 **settings,
                 "estimator": type(self.estimator).__name__,
-                "loss": self._baseline.problem.loss.name,
+                "loss": baseline.problem.loss.name,
                 **place_of_work(),
             },
             seed=seed,
@@ -427,25 +398,18 @@ class AttackStudy(FittedModel):
             schema_fingerprint=self._fingerprint,
             seconds=time.perf_counter() - started,
         )
-
-
-def _within(progress: Progress, before: int, total: int, done: int, _: int, what: str) -> None:
-    progress(before + done, total, what)
-
-
-def _folder(checkpoint: str | Path | None, e: int, n_models: int) -> Path | None:
-    """Return where the models of one ε are kept."""
-    if checkpoint is None:
-        return None
-    folder = Path(checkpoint)
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"the checkpoint {folder.name!r} must be a folder that can be made and written, got "
-            f"{type(error).__name__}. Choose another place."
-        ) from None
-    return folder / f"epsilon-{e}-{n_models}-models"
+        document = RiskDocument(
+            provenance=provenance,
+            notes=said,
+            number_types=risk_number_types(),
+            baseline=baseline.numbers(),
+            n_models=attacks[0].n_models,
+            n_targets=len(targets),
+            protect=[] if asked is None else list(asked.names),
+            n_answers=[] if asked is None else list(asked.n_answers),
+            cells=cells,
+        )
+        return RiskCurve(document, tuple(attacks), targets, template=self._template)
 
 
 def _targets(n_rows: int, seed: int) -> NDArray[np.intp]:

@@ -81,13 +81,13 @@ def test_models_share_a_block_only_as_far_as_their_hessians_fit_into_memory(
     start = shadows.baseline.theta
     together = shadows.training.train(0, range(N_MODELS), start=start)
     trained = []
-    of_block = randomised_shadows.train_side_by_side
+    of_block = randomised_shadows.minimise
 
-    def counted(objective, *others):
+    def counted(objective, *others, **how):
         trained.append(objective.weights.shape[1])
-        return of_block(objective, *others)
+        return of_block(objective, *others, **how)
 
-    monkeypatch.setattr(randomised_shadows, "train_side_by_side", counted)
+    monkeypatch.setattr(randomised_shadows, "minimise", counted)
     monkeypatch.setattr(randomised_shadows, "_OWN_HESSIANS_BYTES", 16 * len(start) ** 2 * 2)
     apart = shadows.training.train(0, range(N_MODELS), start=start)
     assert max(trained) == 2
