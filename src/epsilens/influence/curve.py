@@ -16,7 +16,6 @@ reached, there is no curve, and every cell is solved by itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +23,8 @@ from scipy.interpolate import KroghInterpolator
 
 from epsilens._types import FloatArray
 from epsilens.errors import EstimateNotTrustworthyError
-from epsilens.influence.evaluation import Evaluation, NoiseForms
+from epsilens.influence.baseline import TrainedModel
+from epsilens.influence.evaluation import NoiseForms
 from epsilens.influence.label_noise import LabelNoise
 from epsilens.influence.realisation import root_of
 from epsilens.models import Curvature, factorise, minimise
@@ -187,44 +187,15 @@ def _hermite(nodes: list[Node], at: FloatArray, largest_t: float) -> FloatArray:
     return found
 
 
-@dataclass(frozen=True, repr=False)
-class Ground:
-    """Where all curves start: the unperturbed optimum.
-
-    Attributes
-    ----------
-    problem : Problem
-    evaluation : Evaluation
-    theta : array of shape (K·p,)
-    curvature : Curvature
-    linear : array of shape (K·p,)
-        The unperturbed linear term.
-    test_hessian : array of shape (K·p, K·p)
-    """
-
-    problem: LinearObjective
-    evaluation: Evaluation
-    theta: FloatArray
-    curvature: Curvature
-    linear: FloatArray
-    test_hessian: FloatArray
-
-
-def trace(
-    ground: Ground,
-    noises: list[LabelNoise],
-    channel_at: Callable[[float], FloatArray],
-    largest_t: float,
-) -> list[Curve | None]:
+def trace(baseline: TrainedModel, noises: list[LabelNoise], largest_t: float) -> list[Curve | None]:
     """Follow several groups from t = 0 to the smallest ε.
 
     Parameters
     ----------
-    ground : Ground
+    baseline : TrainedModel
+        The unperturbed optimum, where all curves start.
     noises : list of LabelNoise
         One per group.
-    channel_at : callable
-        From t to the channel.
     largest_t : float
         The largest t, > 0.
 
@@ -233,23 +204,30 @@ def trace(
     list of Curve or None
         None if a node was not reached: then every cell is better solved by itself.
     """
-    directions = np.column_stack([noise.shift(channel_at(largest_t)) for noise in noises])
+    directions = np.column_stack([noise.shift(_channel_at(largest_t, noise)) for noise in noises])
     directions /= largest_t
-    paths = _coarse_nodes(ground, directions, largest_t)
+    paths = _coarse_nodes(baseline, directions, largest_t)
+    test_hessian = baseline.evaluation.hessian(baseline.theta)
     return [
-        None if nodes is None else _Tracer(ground, noise, channel_at, largest_t, v).trace(nodes)
+        None if nodes is None else _Tracer(baseline, test_hessian, noise, largest_t, v).trace(nodes)
         for noise, v, nodes in zip(noises, directions.T, paths, strict=True)
     ]
 
 
+def _channel_at(t: float, noise: LabelNoise) -> FloatArray:
+    """Return the channel that reports each single other label with probability t."""
+    k = len(noise.statistics)
+    return np.eye(k) + t * (np.ones((k, k)) - k * np.eye(k))
+
+
 def _coarse_nodes(
-    ground: Ground, directions: FloatArray, largest_t: float
+    baseline: TrainedModel, directions: FloatArray, largest_t: float
 ) -> list[list[Node] | None]:
     """Return the nodes 0, ½ and 1 of every group, all side by side."""
-    theta, curvature = ground.theta, ground.curvature
+    theta, curvature = baseline.theta, baseline.curvature
     tangents = curvature.solve(directions)
     paths: list[list[Node] | None] = [[Node(0.0, theta, v, curvature)] for v in tangents.T]
-    if ground.problem.is_quadratic:
+    if baseline.problem.is_quadratic:
         return [
             [Node(float(x), theta + x**2 * largest_t * v, v, curvature) for x in lobatto(2)]
             for v in tangents.T
@@ -258,12 +236,12 @@ def _coarse_nodes(
         alive = [g for g, nodes in enumerate(paths) if nodes is not None]
         known = [nodes for nodes in paths if nodes is not None]
         solution = minimise(
-            ground.problem,
-            ground.linear[:, None] + stop**2 * largest_t * directions[:, alive],
-            _ahead(ground.problem, known, stop, largest_t),
+            baseline.problem,
+            baseline.linear[:, None] + stop**2 * largest_t * directions[:, alive],
+            _ahead(baseline.problem, known, stop, largest_t),
             curvatures=[_curvature_ahead(nodes, stop) for nodes in known],
         )
-        hessians = iter(ground.problem.hessians(solution.theta[:, solution.converged]))
+        hessians = iter(baseline.problem.hessians(solution.theta[:, solution.converged]))
         for column, g in enumerate(alive):
             if not solution.converged[column]:
                 paths[g] = None
@@ -305,16 +283,16 @@ def _curvature_ahead(nodes: list[Node], stop: float) -> Curvature:
 class _Tracer:
     """One group's curve, refined until it gives what it is needed for."""
 
-    ground: Ground
+    baseline: TrainedModel
+    test_hessian: FloatArray
     noise: LabelNoise
-    channel_at: Callable[[float], FloatArray]
     largest_t: float
     direction: FloatArray
 
     def trace(self, nodes: list[Node]) -> Curve | None:
         """Refine the curve through these nodes; None if the finest grid does not follow it."""
         curve = Curve(nodes, self.terms(nodes), self.largest_t)
-        if self.ground.problem.is_quadratic:
+        if self.baseline.problem.is_quadratic:
             return curve
         first, middle, last = nodes
         line = _Line(first, last, curve.terms[0], curve.terms[2], self.largest_t)
@@ -338,14 +316,14 @@ class _Tracer:
 
     def added(self, curve: Curve, places: FloatArray) -> list[Node] | None:
         """Return the nodes of a finer grid; None if one was not reached."""
-        problem, t = self.ground.problem, places**2 * self.largest_t
+        problem, t = self.baseline.problem, places**2 * self.largest_t
         try:
             guesses = [factorise(curve.hessian(at)) for at in t]
         except EstimateNotTrustworthyError:
             return None
         solution = minimise(
             problem,
-            self.ground.linear[:, None] + self.direction[:, None] * t,
+            self.baseline.linear[:, None] + self.direction[:, None] * t,
             curve.starts(t),
             curvatures=guesses,
         )
@@ -361,14 +339,14 @@ class _Tracer:
 
     def terms(self, nodes: list[Node]) -> list[NodeTerms]:
         """Return the test Hessian and the noise terms, divided by t, of every node."""
-        problem, evaluation = self.ground.problem, self.ground.evaluation
+        problem, evaluation = self.baseline.problem, self.baseline.evaluation
         roots = []
         for node in nodes:
             t = node.at**2 * self.largest_t or _NEARLY_ZERO * self.largest_t
-            covariance = self.noise.covariance(self.channel_at(t)) / t
+            covariance = self.noise.covariance(_channel_at(t, self.noise)) / t
             roots.append(node.curvature.solve(root_of(covariance)))
         thirds = [np.zeros_like(self.direction) for _ in nodes]
-        test_hessians = [self.ground.test_hessian] * len(nodes)
+        test_hessians = [self.test_hessian] * len(nodes)
         if not problem.is_quadratic:
             thetas = np.column_stack([node.theta for node in nodes])
             moved = [place for place, node in enumerate(nodes) if node.at > 0.0]
@@ -385,10 +363,10 @@ class _Tracer:
         thetas = np.column_stack([node.theta for node in nodes])
         largest = 0.0
         for node, own, gradient in zip(
-            nodes, terms, self.ground.evaluation.gradients_at(thetas).T, strict=True
+            nodes, terms, self.baseline.evaluation.gradients_at(thetas).T, strict=True
         ):
             t = node.at**2 * self.largest_t
-            covariance = self.noise.covariance(self.channel_at(t))
+            covariance = self.noise.covariance(_channel_at(t, self.noise))
             try:
                 guessed = factorise(curve.hessian(t))
             except EstimateNotTrustworthyError:

@@ -48,14 +48,6 @@ class SolveError:
     converged: bool
 
 
-@dataclass(frozen=True)
-class Steps:
-    """H⁻¹ times the shifts of several cells, (K·p, n_cells), and whether all were found to tolerance."""
-
-    vectors: FloatArray
-    converged: bool
-
-
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class FirstOrder:
     """v = H⁻¹η, with the solver that found it.
@@ -85,22 +77,21 @@ class FirstOrder:
         """The vector v, (K·p,)."""
         return self.solution.vector
 
-    def steps(self, shifts: FloatArray) -> Steps:
-        """Return H⁻¹ times every column of shifts.
+    def steps(self, shifts: FloatArray) -> tuple[FloatArray, bool]:
+        """Return H⁻¹ times every column of shifts, and whether all were found to tolerance.
 
         Under randomised response the shifts of one group at several ε are multiples of one vector,
         so without a factor only a basis of what they span is solved for.
         """
         if not self.inverse.is_matrix_free:
             found = self.inverse.solve(self.operator, shifts, quiet=True)
-            return Steps(found.vector, found.converged)
+            return found.vector, found.converged
         left, sizes, right = np.linalg.svd(shifts, full_matrices=False)
         rank = int(np.sum(sizes > _RANK_TOLERANCE * sizes[0]))
         if rank == 0:
-            return Steps(np.zeros_like(shifts), converged=True)
+            return np.zeros_like(shifts), True
         found = self.inverse.solve(self.operator, left[:, :rank], quiet=True)
-        vectors = found.vector @ (sizes[:rank, None] * right[:rank])
-        return Steps(vectors, found.converged)
+        return found.vector @ (sizes[:rank, None] * right[:rank]), found.converged
 
     def error(self, gamma: FloatArray, step: FloatArray, *, converged: bool) -> SolveError:
         """Return how far γᵀv may be off, given step ≈ H⁻¹γ and whether all beside v converged."""

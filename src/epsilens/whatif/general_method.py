@@ -10,12 +10,12 @@ from functools import partial
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from epsilens._types import BoolArray, FloatArray, Progress
+from epsilens._types import BoolArray, FloatArray
 from epsilens.errors import EstimateNotTrustworthyError, InputError, setting
 from epsilens.influence import (
     NoiseTerms,
+    Outcomes,
     general_point_table,
-    is_trustworthy,
     predictor_noise,
 )
 from epsilens.influence.baseline import BaselineModel
@@ -35,22 +35,20 @@ from epsilens.models.label import class_totals, class_weights, own_class_weights
 from epsilens.models.passes import workers
 from epsilens.models.solver import minimise_nearby
 from epsilens.whatif.cells import (
+    N_CHECKED,
     CellAnswer,
     CellQuestion,
+    ExpandedCell,
     Method,
     changes_from,
-    first_order_ends,
-    group_seeds,
-    unchanged,
-)
-from epsilens.whatif.drawn_cell import (
-    N_CHECKED,
-    ExpandedCell,
     finish_cell,
+    first_order_answer,
+    group_seed,
     n_affordable,
     quadratic_runs,
     run_decrement,
     shape_of_runs,
+    unchanged,
 )
 
 SOLVED_REPORT_COST = 40
@@ -103,23 +101,17 @@ class _Point:
     omitted: float = 0.0
 
 
-def compute_general_cells(
-    baseline: BaselineModel, question: CellQuestion, method: Method, progress: Progress | None
-) -> list[CellAnswer]:
-    """Answer every cell by one method."""
-    answers = []
-    total = len(question.groups) * question.n_epsilon
+def general_cells(
+    baseline: BaselineModel, question: CellQuestion, method: Method
+) -> Iterator[list[CellAnswer]]:
+    """Yield every cell by one method."""
     with workers() as team:
         tasks = (
             partial(_answer, baseline, question, g, e, method, point)
             for g in range(len(question.groups))
             for e, point in _path(baseline, question, g, method)
         )
-        for answer in team.run(tasks):
-            answers.append(answer)
-            if progress is not None:
-                progress(len(answers), total, method)
-    return answers
+        yield from ([answer] for answer in team.run(tasks))
 
 
 def _path(
@@ -187,17 +179,35 @@ def _answer(
 ) -> CellAnswer:
     evaluation = baseline.evaluation
     contrast = evaluation.contrast(question.groups[group_index].test_mask)
-    before = evaluation.outcomes(baseline.theta, contrast)
-    seed = group_seeds(question)[group_index]
+    (before,) = evaluation.gaps(baseline.theta, [contrast], baseline.outcomes)
     if point is None:
         return unchanged(
             before, group_index=group_index, epsilon_index=epsilon_index, n_draws=question.n_draws
         )
     if not point.converged:
-        return _no_answer(group_index, epsilon_index)
+        # No minimum with a positive definite Hessian was found: no number.
+        nothing = float("nan")
+        return CellAnswer(
+            group_index=group_index,
+            epsilon_index=epsilon_index,
+            loss_change=nothing,
+            loss_low=nothing,
+            loss_high=nothing,
+            changes={},
+            intervals={},
+            trusted=False,
+            loss_runs=np.zeros(0),
+        )
     if method in {"influence", "paper"}:
         return _first_order(
-            baseline, question, group_index, epsilon_index, point, is_paper=method == "paper"
+            baseline,
+            question,
+            group_index,
+            epsilon_index,
+            point.objective,
+            before,
+            contrast,
+            is_paper=method == "paper",
         )
     balance = _balance(baseline, question, point.objective, point.theta)
     n_kept = min(N_CHECKED, question.n_draws)
@@ -209,7 +219,7 @@ def _answer(
         point.objective,
         point.theta,
         n_draws=question.n_draws,
-        seed=seed,
+        seed=group_seed(question),
         balance=balance,
         n_kept=n_kept,
     )
@@ -222,10 +232,6 @@ def _answer(
         covariance=None if balance is None else np.atleast_2d(np.cov(noise)),
     )
     root = -point.curvature.solve(noise)
-
-    def linearised(n: int) -> FloatArray:
-        return terms.bias[:, None] + root[:, :n]
-
     cell = ExpandedCell(
         group_index=group_index,
         epsilon_index=epsilon_index,
@@ -240,15 +246,13 @@ def _answer(
             root,
             spread=terms.spread,
         ),
-        linearised=linearised,
+        linearised=lambda n: terms.bias[:, None] + root[:, :n],
         solve=partial(_solve, baseline, question, point, runs),
         # A corrected loss moves the labels that are kept as well.
         untouched=runs.untouched & (not question.is_corrected),
         converged=point.converged,
         condition=max(point.curvature.condition, baseline.curvature.condition),
-        logit_noise=terms.logit_noise,
-        largest_noise=terms.largest_noise,
-        undetermined_loss=terms.undetermined_loss,
+        terms=terms,
         n_solvable=n_kept,
         omitted=point.omitted,
         start=baseline.theta - point.theta if question.is_corrected else None,
@@ -285,22 +289,6 @@ def _solve(
     return theta - point.theta[:, None], converged
 
 
-def _no_answer(group_index: int, epsilon_index: int) -> CellAnswer:
-    """Return a cell without a number: no minimum with a positive definite Hessian was found."""
-    nothing = float("nan")
-    return CellAnswer(
-        group_index=group_index,
-        epsilon_index=epsilon_index,
-        loss_change=nothing,
-        loss_low=nothing,
-        loss_high=nothing,
-        changes={},
-        intervals={},
-        trusted=False,
-        loss_runs=np.zeros(0),
-    )
-
-
 def _balance(
     baseline: BaselineModel,
     question: CellQuestion,
@@ -324,60 +312,48 @@ def _first_order(
     question: CellQuestion,
     group_index: int,
     epsilon_index: int,
-    point: _Point,
+    objective: PerturbedObjective,
+    before: Outcomes,
+    contrast: object,
     *,
     is_paper: bool,
 ) -> CellAnswer:
     """Answer by the bare formula −ηᵀH⁻¹γ/n, additive over groups, with the noise along v."""
     evaluation, theta = baseline.evaluation, baseline.theta
-    contrast = evaluation.contrast(question.groups[group_index].test_mask)
-    before = evaluation.outcomes(theta, contrast)
-    objective = point.objective
     gamma = objective.gradient(theta[:, None], np.zeros((len(theta), 1)))[:, 0]
     solved = question.solved
     v = solved.direction
     change = -float(v @ gamma)
     if is_paper:
-        change = _as_printed(baseline, question, group_index, epsilon_index)
-    seed = group_seeds(question)[group_index]
+        change = _as_printed(baseline, question, objective, epsilon_index)
+    seed = group_seed(question)
     balance = _balance(baseline, question, objective, theta)
     noise = draw_gradient_noise(
         objective, theta, n_draws=question.n_draws, seed=seed, direction=v, balance=balance
     )
     untouched = noise.untouched & (not question.is_corrected)
     runs = np.where(untouched, 0.0, change - noise.deviations[0].astype(np.float64))
-    low, high, is_nothing = first_order_ends(runs, change)
-    steps = solved.steps(gamma[:, None])
-    step = steps.vectors[:, 0]
-    after = evaluation.outcomes(theta - step, contrast)
-    converged = steps.converged
+    steps, converged = solved.steps(gamma[:, None])
+    after = evaluation.outcomes(theta - steps[:, 0], contrast)
     if solved.inverse.is_matrix_free:
         terms, found = _probed_terms(baseline, question, objective, seed, balance)
         converged = converged and found
     else:
         terms = general_noise_terms(objective, evaluation, theta, baseline.curvature)
-    error = solved.error(gamma, step, converged=converged)
     second = abs(after.loss - before.loss - change + terms.mean_change)
     if question.is_corrected and not solved.inverse.is_matrix_free:
         second = max(second, _missed(baseline, objective, gamma, change, runs))
-    return CellAnswer(
-        group_index=group_index,
-        epsilon_index=epsilon_index,
-        loss_change=change,
-        loss_low=low,
-        loss_high=high,
+    return first_order_answer(
+        group_index,
+        epsilon_index,
+        change,
+        runs,
+        solved.error(gamma, steps[:, 0], converged=converged),
         changes=changes_from(before, after),
-        intervals={},
-        trusted=is_trustworthy(
-            converged=error.converged,
-            logit_noise=terms.logit_noise,
-            condition=baseline.curvature.condition,
-            undetermined_loss=terms.undetermined_loss,
-            omitted=error.size + (0.0 if is_nothing else second),
-            half_width=0.5 * (high - low),
-        ),
-        loss_runs=runs,
-        solve_error=error,
+        logit_noise=terms.logit_noise,
+        undetermined_loss=terms.undetermined_loss,
+        condition=baseline.curvature.condition,
+        second_order=second,
     )
 
 
@@ -439,7 +415,10 @@ def _probed_terms(
 
 
 def _as_printed(
-    baseline: BaselineModel, question: CellQuestion, group_index: int, epsilon_index: int
+    baseline: BaselineModel,
+    question: CellQuestion,
+    objective: PerturbedObjective,
+    epsilon_index: int,
 ) -> float:
     """Return P1's printed formula: Eq. 22 with correction, otherwise Eq. 13.
 
@@ -448,7 +427,6 @@ def _as_printed(
     the kept label, whose corrected loss changes too, and subtracts the uncorrected loss once for
     every other label.
     """
-    objective = objective_of(baseline, question, group_index, epsilon_index)
     theta = baseline.theta
     v = question.solved.direction
     channel, joint = question.label_channels[epsilon_index], question.joints[epsilon_index]

@@ -10,136 +10,94 @@ from typing import TypeVar
 
 import numpy as np
 
-from epsilens._types import FloatArray, Progress
-from epsilens.influence import (
-    Evaluation,
-    LabelNoise,
-    Outcomes,
-    draw_linear_noise,
-    is_trustworthy,
-    newton_steps,
-    walk,
-)
-from epsilens.influence.baseline import BaselineModel, TrainedModel
-from epsilens.influence.evaluation import CellNoise, NoiseForms
+from epsilens._types import BoolArray, FloatArray
+from epsilens.influence import LabelNoise, draw_linear_noise, newton_steps, walk
+from epsilens.influence.baseline import TrainedModel
+from epsilens.influence.evaluation import NoiseForms, Outcomes
 from epsilens.influence.exact import PathPoint
 from epsilens.influence.first_order import N_PROBES, noise_bound, probe_seed
-from epsilens.influence.realisation import LinearNoise, draw_along, draw_runs, noise_terms_at
-from epsilens.influence.wide import is_wide
+from epsilens.influence.realisation import (
+    LinearNoise,
+    NoiseTerms,
+    draw_along,
+    draw_runs,
+    noise_terms_at,
+)
 from epsilens.models import Curvature, factorise
+from epsilens.models.nearby import minimise_nearby
 from epsilens.models.passes import workers
 from epsilens.models.solver import LinearObjective
 from epsilens.whatif.cells import (
     CellAnswer,
     CellQuestion,
+    ExpandedCell,
     Method,
     changes_from,
-    first_order_ends,
-    group_seeds,
+    finish_cell,
+    first_order_answer,
+    group_seed,
+    n_affordable,
+    quadratic_runs,
+    run_decrement,
+    shape_of_runs,
     unchanged,
 )
-from epsilens.whatif.drawn_cell import finish_cell, shape_of_runs
-from epsilens.whatif.label_curve import (
-    LabelExpansion,
-    answer_by_curve,
-    curve_bytes,
-    expand_label_cell,
-    suits_a_curve,
-)
-from epsilens.whatif.wide_method import wide_answers
 
 Result = TypeVar("Result")
 
-_MEMORY_FOR_DRAWS = 512 * 2**20
-_GROUPS_SIDE_BY_SIDE = 8
-_MEMORY_FOR_CURVES = 256 * 2**20
 
-
-def compute_label_cells(
-    baseline: TrainedModel, question: CellQuestion, method: Method, progress: Progress | None
-) -> list[CellAnswer]:
-    """Answer every cell by one method."""
-    if method in {"influence", "paper"}:
-        with workers():
-            return list(_first_order(baseline, question))
-    found: list[CellAnswer] = []
-    for answers in _second_order(baseline, question, method):
-        found += answers
-        if progress is not None:
-            progress(len(found), question.n_epsilon * len(question.groups), method)
-    return found
-
-
-def _first_order(baseline: TrainedModel, question: CellQuestion) -> Iterator[CellAnswer]:
+def first_order_cells(baseline: TrainedModel, question: CellQuestion) -> Iterator[CellAnswer]:
     """P1 Eq. 14: a sum over records of numbers that are computed once."""
     problem, evaluation, theta = baseline.problem, baseline.evaluation, baseline.theta
-    solved = question.solved
-    v, matrix_free = solved.direction, solved.inverse.is_matrix_free
-    seeds = group_seeds(question)
+    solved, channels = question.solved, question.label_channels
+    matrix_free = solved.inverse.is_matrix_free
     noises = baseline.group_noises(question.groups, with_grams=not matrix_free)
     # All groups in one block: without a factor they share the passes.
-    shifts = np.column_stack([n.shift(c) for n in noises for c in question.label_channels])
-    steps = solved.steps(shifts)
-    converged = steps.converged
+    shifts = np.column_stack([noise.shift(channel) for noise in noises for channel in channels])
+    vectors, converged = solved.steps(shifts)
     if matrix_free:
-        forms, found = _probed_spreads(baseline, question, noises, seeds)
+        forms, found = _probed_spreads(baseline, question, noises)
         converged = converged and found
     else:
-        forms = [_first_order_spread(baseline, noise, question.label_channels) for noise in noises]
+        forms = [_first_order_spread(baseline, noise, channels) for noise in noises]
     contrasts = [evaluation.contrast(group.test_mask) for group in question.groups]
     befores = evaluation.gaps(theta, contrasts, baseline.outcomes)
     judged = evaluation.noise_at(theta[:, None], forms)
     moved = evaluation.outcomes_at(
-        theta[:, None] + steps.vectors, [c for c in contrasts for _ in question.label_channels]
+        theta[:, None] + vectors, [contrast for contrast in contrasts for _ in channels]
     )
-    curved = evaluation.bends(theta, steps.vectors)
-    for number, seed in enumerate(seeds):
-        before, noise = befores[number], judged[number]
+    curved = evaluation.bends(theta, vectors)
+    for number, (before, noise) in enumerate(zip(befores, judged, strict=True)):
         runs = draw_along(
             problem,
             noises[number],
-            question.label_channels,
-            v,
+            channels,
+            solved.direction,
             n_draws=question.n_draws,
-            seed=seed,
+            seed=group_seed(question),
         )
-        for e in range(question.n_epsilon):
-            cell = number * question.n_epsilon + e
+        for e in range(len(channels)):
+            cell = number * len(channels) + e
             # The sum over the group's records of the point table, which adds up to this.
-            change = float(shifts[:, cell] @ v)
-            error = solved.error(shifts[:, cell], steps.vectors[:, cell], converged=converged)
-            loss_runs = change + runs[e]
-            low, high, is_nothing = first_order_ends(loss_runs, change)
-            omitted = 0.0 if is_nothing else 0.5 * float(curved[cell] + noise.bent[e])
-            yield CellAnswer(
-                group_index=number,
-                epsilon_index=e,
-                loss_change=change,
-                loss_low=low,
-                loss_high=high,
+            change = float(shifts[:, cell] @ solved.direction)
+            # Of a squared loss the minimiser moves in proportion, but first order takes its parabola for a
+            # line: there the noise of a run counts in units of the residuals.
+            logit_noise = float(noise.logit_noise[e])
+            if problem.is_quadratic:
+                least = np.finfo(np.float64).tiny
+                logit_noise = float(np.sqrt(0.5 * noise.bent[e] / max(before.loss, least)))
+            yield first_order_answer(
+                number,
+                e,
+                change,
+                change + runs[e],
+                solved.error(shifts[:, cell], vectors[:, cell], converged=converged),
                 changes=changes_from(before, moved[cell]),
-                intervals={},
-                trusted=is_trustworthy(
-                    converged=error.converged,
-                    logit_noise=_noise_scale(noise, e, before, is_quadratic=problem.is_quadratic),
-                    condition=baseline.curvature.condition,
-                    undetermined_loss=float(noise.undetermined_loss[e]),
-                    omitted=omitted + error.size,
-                    half_width=0.5 * (high - low),
-                ),
-                loss_runs=loss_runs,
-                solve_error=error,
+                logit_noise=logit_noise,
+                undetermined_loss=float(noise.undetermined_loss[e]),
+                condition=baseline.curvature.condition,
+                second_order=0.5 * float(curved[cell] + noise.bent[e]),
             )
-
-
-def _noise_scale(noise: CellNoise, cell: int, before: Outcomes, *, is_quadratic: bool) -> float:
-    """Return the noise of a run in a test record's predictor: of a squared loss, in units of its residuals.
-
-    There the minimiser moves in proportion, but first order takes the parabola of the loss for a line.
-    """
-    if not is_quadratic:
-        return float(noise.logit_noise[cell])
-    return float(np.sqrt(0.5 * noise.bent[cell] / max(before.loss, np.finfo(np.float64).tiny)))
 
 
 def _first_order_spread(
@@ -156,19 +114,19 @@ def _first_order_spread(
 
 
 def _probed_spreads(
-    baseline: TrainedModel,
-    question: CellQuestion,
-    noises: list[LabelNoise],
-    seeds: list[np.random.SeedSequence],
+    baseline: TrainedModel, question: CellQuestion, noises: list[LabelNoise]
 ) -> tuple[list[NoiseForms], bool]:
     """Return the same for every group without a factor, from draws at the smallest ε; and if found."""
-    assert isinstance(baseline.evaluation, Evaluation)  # noqa: S101  (only for records in memory)
     noisiest = question.label_channels[0]
     draws = [
         draw_linear_noise(
-            baseline.problem, noise, [noisiest], n_draws=N_PROBES, seed=probe_seed(seed)
+            baseline.problem,
+            noise,
+            [noisiest],
+            n_draws=N_PROBES,
+            seed=probe_seed(group_seed(question)),
         )[0]
-        for noise, seed in zip(noises, seeds, strict=True)
+        for noise in noises
     ]
     spreads, converged = question.solved.probed_spreads(baseline.evaluation, draws)
     # What the spread under the noisiest channel says of that under the others.
@@ -182,47 +140,8 @@ def _probed_spreads(
     return probed, converged
 
 
-def _second_order(
-    baseline: TrainedModel, question: CellQuestion, method: Method
-) -> Iterator[list[CellAnswer]]:
-    """Newton and exact: θ_ε, then the noise of one run around it.
-
-    Cells come as they are finished: a group's whole curve if it can be had, else one by one.
-    """
-    if is_wide(baseline.problem.n_parameters):
-        assert isinstance(baseline, BaselineModel)  # noqa: S101  (a streamed table is never wide)
-        yield from wide_answers(baseline, question, method)
-        return
-    seeds = group_seeds(question)
-    groups = list(range(len(question.groups)))
-    if method == "exact" and suits_a_curve(baseline, question):
-        left = []
-        with workers() as team:
-            fitting = _MEMORY_FOR_CURVES // (team.n_workers * curve_bytes(baseline))
-            n_shares = 1 if baseline.is_streamed else team.n_workers
-            share = min(_GROUPS_SIDE_BY_SIDE, -(-len(groups) // n_shares), max(1, fitting))
-            batches = [groups[at : at + share] for at in range(0, len(groups), share)]
-            tasks = [
-                partial(answer_by_curve, baseline, question, batch, [seeds[g] for g in batch])
-                for batch in batches
-            ]
-            curves = _in_turn(tasks) if baseline.is_streamed else team.run(tasks)
-            for batch, found in zip(batches, curves, strict=True):
-                left += [g for g, answers in zip(batch, found, strict=True) if answers is None]
-                yield from (answers for answers in found if answers is not None)
-        groups = left
-    per_group = 4 * question.n_epsilon * baseline.problem.n_parameters * question.n_draws
-    block = int(max(1, min(len(groups), _MEMORY_FOR_DRAWS // per_group)))
-    for first in range(0, len(groups), block):
-        yield from _cell_by_cell(baseline, question, method, groups[first : first + block], seeds)
-
-
-def _cell_by_cell(
-    baseline: TrainedModel,
-    question: CellQuestion,
-    method: Method,
-    groups: list[int],
-    seeds: list[np.random.SeedSequence],
+def cell_by_cell(
+    baseline: TrainedModel, question: CellQuestion, method: Method, groups: list[int]
 ) -> Iterator[list[CellAnswer]]:
     """Yield single cells, every Hessian and every noise term taken at the cell itself."""
     evaluation = baseline.evaluation
@@ -235,11 +154,11 @@ def _cell_by_cell(
                 noise,
                 question.label_channels,
                 n_draws=question.n_draws,
-                seed=seeds[g],
+                seed=group_seed(question),
             )
-            for g, noise in zip(groups, noises, strict=True)
+            for noise in noises
         ]
-        prepared = list(_in_turn(drawing) if baseline.is_streamed else team.run(drawing))
+        prepared = list(in_turn(drawing) if baseline.is_streamed else team.run(drawing))
         shifts = np.stack(
             [
                 np.column_stack([runs.noise.shift(channel) for runs in prepared])
@@ -265,10 +184,10 @@ def _cell_by_cell(
             )
             for columns in shared
         )
-        yield from _in_turn(tasks) if baseline.is_streamed else team.run(tasks)
+        yield from in_turn(tasks) if baseline.is_streamed else team.run(tasks)
 
 
-def _in_turn(tasks: Iterable[Callable[[], Result]]) -> Iterator[Result]:
+def in_turn(tasks: Iterable[Callable[[], Result]]) -> Iterator[Result]:
     """Yield the results of tasks one after the other: each of them shares out its own passes."""
     return (task() for task in tasks)
 
@@ -336,43 +255,111 @@ def _cells(
     gradients, test_hessians = evaluation.gradients_at(thetas), evaluation.hessians(thetas)
     omitted = np.zeros(len(columns))
     if method == "newton":
-        omitted = _left_over(baseline, thetas, curvatures, linears)
+        # What a further step would still change in the test loss.
+        left = problem.gradient(thetas, linears)
+        further = thetas - np.column_stack(
+            [curvature.solve(left[:, j]) for j, curvature in enumerate(curvatures)]
+        )
+        both = evaluation.losses(np.hstack([thetas, further]))
+        omitted = both[len(curvatures) :] - both[: len(curvatures)]
     answers = []
     for j, one in enumerate(columns):
         cell = expand_label_cell(
             baseline,
             one.runs,
-            LabelExpansion(
-                theta=thetas[:, j],
-                bias=terms[j].bias,
-                gradient=gradients[:, j],
-                curvature=curvatures[j],
-                test_hessian=test_hessians[j],
-                spread=terms[j].spread,
-                converged=bool(point.converged[one.column]),
-                logit_noise=terms[j].logit_noise,
-                largest_noise=terms[j].largest_noise,
-                undetermined_loss=terms[j].undetermined_loss,
-                omitted=float(omitted[j]),
-            ),
+            index,
+            theta=thetas[:, j],
+            curvature=curvatures[j],
+            gradient=gradients[:, j],
+            test_hessian=test_hessians[j],
+            terms=terms[j],
             group_index=one.group,
             epsilon_index=index,
-            run_index=index,
             before=one.before,
             loss=float(losses[j]),
+            converged=bool(point.converged[one.column]),
+            omitted=float(omitted[j]),
             may_replace=method == "exact",
         )
         answers.append(finish_cell(cell, shape_of_runs(evaluation, cell, one.contrast)))
     return answers
 
 
-def _left_over(
-    baseline: TrainedModel, thetas: FloatArray, curvatures: list[Curvature], linears: FloatArray
-) -> FloatArray:
-    """Return what a further Newton step would still change in the test loss, for every cell."""
-    gradients = baseline.problem.gradient(thetas, linears)
-    further = thetas - np.column_stack(
-        [curvature.solve(gradients[:, j]) for j, curvature in enumerate(curvatures)]
+def expand_label_cell(
+    baseline: TrainedModel,
+    runs: LinearNoise,
+    run_index: int,
+    *,
+    theta: FloatArray,
+    curvature: Curvature,
+    gradient: FloatArray,
+    test_hessian: FloatArray,
+    terms: NoiseTerms,
+    group_index: int,
+    epsilon_index: int,
+    before: Outcomes,
+    loss: float,
+    converged: bool,
+    omitted: float = 0.0,
+    may_replace: bool,
+) -> ExpandedCell:
+    """Return a cell with its runs, linearised and to be solved, wherever its Hessian and noise terms come from.
+
+    Parameters
+    ----------
+    baseline : TrainedModel
+    runs : LinearNoise
+    run_index : int
+        The place of the cell's channel among those of `runs`.
+    theta, gradient : arrays of shape (K·p,)
+        θ_ε and the test gradient η there.
+    curvature : Curvature
+        H_ε.
+    test_hessian : array of shape (K·p, K·p)
+    terms : NoiseTerms
+    group_index, epsilon_index : int
+        The cell's place in the question.
+    before : Outcomes
+        At θ̂.
+    loss : float
+        Test loss at θ_ε.
+    converged : bool
+    omitted : float
+    may_replace : bool
+        Whether solved runs may replace the expansion; not for a method that stops short of the minimum.
+    """
+    problem, bias = baseline.problem, terms.bias
+    factor, standard = runs.factors(run_index)
+    root = curvature.solve(factor)
+    centre = baseline.linear + runs.noise.shift(runs.channels[run_index])
+    n_draws = standard.shape[1]
+
+    def solve(first: int, start: FloatArray) -> tuple[FloatArray, BoolArray]:
+        n_runs = start.shape[1]
+        moved = factor @ standard[:, first : first + n_runs].astype(np.float64)
+        found, reached = minimise_nearby(
+            problem,
+            centre[:, None] + moved,
+            theta[:, None] + start,
+            curvature,
+            decrement_tolerance=run_decrement(curvature, start),
+        )
+        return found - theta[:, None], reached
+
+    return ExpandedCell(
+        group_index=group_index,
+        epsilon_index=epsilon_index,
+        theta=theta,
+        before=before,
+        loss=loss,
+        quadratic=quadratic_runs(gradient, test_hessian, bias, root, standard, spread=terms.spread),
+        linearised=lambda n: bias[:, None] + root @ standard[:, :n],
+        solve=None if problem.is_quadratic else solve,
+        untouched=runs.untouched.get(run_index, np.zeros(n_draws, dtype=bool)),
+        converged=converged,
+        condition=max(curvature.condition, baseline.curvature.condition),
+        terms=terms,
+        n_solvable=n_affordable(problem.n_rows, problem.n_parameters, n_draws, solved=True),
+        omitted=omitted,
+        may_replace=may_replace,
     )
-    losses = baseline.evaluation.losses(np.hstack([thetas, further]))
-    return losses[len(curvatures) :] - losses[: len(curvatures)]

@@ -7,7 +7,9 @@ what the test set says of it, at rising cost; each carries the prediction interv
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -24,12 +26,11 @@ from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.wide import is_wide, refuse_matrix
 from epsilens.models.passes import current_passes, current_store, workers
 from epsilens.notes import Note
-from epsilens.whatif.cells import CellAnswer, CellQuestion, Method
-from epsilens.whatif.drawn_cell import n_affordable
-from epsilens.whatif.general_method import SOLVED_REPORT_COST, compute_general_cells
-from epsilens.whatif.label_curve import suits_a_curve
-from epsilens.whatif.label_method import compute_label_cells
-from epsilens.whatif.wide_method import MOST_DRAWS
+from epsilens.whatif.cells import CellAnswer, CellQuestion, Method, n_affordable
+from epsilens.whatif.general_method import SOLVED_REPORT_COST, general_cells
+from epsilens.whatif.label_curve import answer_by_curve, curve_bytes
+from epsilens.whatif.label_method import cell_by_cell, first_order_cells, in_turn
+from epsilens.whatif.wide_method import MOST_DRAWS, wide_answers
 
 if TYPE_CHECKING:
     from epsilens.models import Problem
@@ -40,6 +41,21 @@ if TYPE_CHECKING:
 SECONDS_PER_TEST_LOSS = 4e-9
 POINTS_ON_A_CURVE = 6
 """At which Hessians and draws are taken, however many ε are asked about."""
+
+
+_FEWEST_CELLS = 6
+_MOST_PARAMETERS = 1000
+# Multiplications of a Hessian. Below, every cell has its own: interpolation would save nothing.
+_LEAST_WORK = 3e7
+
+
+def suits_a_curve(baseline: AnyBaseline, question: CellQuestion) -> bool:
+    """Return whether the cells of a group lie on one line, and are many enough to draw it."""
+    return bool(
+        np.count_nonzero(question.flip_probabilities) >= _FEWEST_CELLS
+        and baseline.problem.n_parameters <= _MOST_PARAMETERS
+        and float(baseline.problem.n_rows) * baseline.problem.n_parameters**2 >= _LEAST_WORK
+    )
 
 
 def plan_streamed(baseline: StreamedBaseline, question: CellQuestion, *, seconds: float) -> Method:
@@ -90,6 +106,9 @@ _PASSES_PER_SYSTEM = 60
 _SYSTEMS_PER_MINIMUM = 5
 _SHARE_OF_A_COLUMN = 0.25
 _GRADIENTS_PER_RUN = 20
+_MEMORY_FOR_DRAWS = 512 * 2**20
+_GROUPS_SIDE_BY_SIDE = 8
+_MEMORY_FOR_CURVES = 256 * 2**20
 
 
 def is_label_only(baseline: AnyBaseline, question: CellQuestion) -> bool:
@@ -162,20 +181,56 @@ def compute_cells(
     progress: Progress | None = None,
 ) -> list[CellAnswer]:
     """Answer every cell by one method, groups in order, ε ascending."""
-    labels_only = is_label_only(baseline, question)
     p = baseline.problem.n_parameters
-    if is_wide(p) and not labels_only and method not in {"influence", "paper"}:
+    if is_label_only(baseline, question):
+        cells = _label_cells(baseline, question, method)
+    elif is_wide(p) and method not in {"influence", "paper"}:
         raise refuse_matrix(
             p,
             f"method={method!r} for features, a correction or class weights",
             instead=f"Use {setting('method', 'influence')}.",
         )
-    if labels_only:
-        answers = compute_label_cells(baseline, question, method, progress)
     else:
         assert isinstance(baseline, BaselineModel)  # noqa: S101  (others are refused with the question)
-        answers = compute_general_cells(baseline, question, method, progress)
+        cells = general_cells(baseline, question, method)
+    answers: list[CellAnswer] = []
+    for found in cells:
+        answers += found
+        if progress is not None:
+            progress(len(answers), question.n_epsilon * len(question.groups), method)
     return sorted(answers, key=lambda cell: (cell.group_index, cell.epsilon_index))
+
+
+def _label_cells(
+    baseline: AnyBaseline, question: CellQuestion, method: Method
+) -> Iterator[list[CellAnswer]]:
+    """Yield the cells of randomised labels as they are finished: a group's whole curve if it can be had, else one by one."""
+    if method in {"influence", "paper"}:
+        with workers():
+            yield list(first_order_cells(baseline, question))
+        return
+    if is_wide(baseline.problem.n_parameters):
+        assert isinstance(baseline, BaselineModel)  # noqa: S101  (a streamed table is never wide)
+        yield from wide_answers(baseline, question, method)
+        return
+    groups = list(range(len(question.groups)))
+    if method == "exact" and suits_a_curve(baseline, question):
+        left = []
+        with workers() as team:
+            fitting = _MEMORY_FOR_CURVES // (team.n_workers * curve_bytes(baseline))
+            n_shares = 1 if baseline.is_streamed else team.n_workers
+            share = min(_GROUPS_SIDE_BY_SIDE, -(-len(groups) // n_shares), max(1, fitting))
+            batches = [groups[at : at + share] for at in range(0, len(groups), share)]
+            tasks = [partial(answer_by_curve, baseline, question, batch) for batch in batches]
+            curves = in_turn(tasks) if baseline.is_streamed else team.run(tasks)
+            for batch, found in zip(batches, curves, strict=True):
+                left += [g for g, answers in zip(batch, found, strict=True) if answers is None]
+                yield from (answers for answers in found if answers is not None)
+        groups = left
+    per_group = 4 * question.n_epsilon * baseline.problem.n_parameters * question.n_draws
+    block = int(max(1, min(len(groups), _MEMORY_FOR_DRAWS // per_group)))
+    for first in range(0, len(groups), block):
+        yield from cell_by_cell(baseline, question, method, groups[first : first + block])
 
 
 # --- From a checked question to what a method is asked, and what must be refused or solved before ---

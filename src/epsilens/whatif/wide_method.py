@@ -16,9 +16,9 @@ import numpy as np
 from epsilens._types import FloatArray
 from epsilens.influence import (
     LabelNoise,
+    NoiseTerms,
     draw_linear_noise,
     newton_steps,
-    summarise_group,
     walk,
 )
 from epsilens.influence.baseline import BaselineModel
@@ -26,8 +26,17 @@ from epsilens.influence.evaluation import NoiseForms
 from epsilens.influence.first_order import probe_seed
 from epsilens.influence.wide import WideCurvature, curvature_at
 from epsilens.models.passes import workers
-from epsilens.whatif.cells import CellAnswer, CellQuestion, Method, group_seeds, unchanged
-from epsilens.whatif.drawn_cell import ExpandedCell, QuadraticRuns, finish_cell, shape_of_runs
+from epsilens.whatif.cells import (
+    CellAnswer,
+    CellQuestion,
+    ExpandedCell,
+    Method,
+    QuadraticRuns,
+    finish_cell,
+    group_seed,
+    shape_of_runs,
+    unchanged,
+)
 
 MOST_DRAWS = 100
 """Runs that are drawn for an interval: each takes a linear system of its own."""
@@ -37,60 +46,38 @@ def wide_answers(
     baseline: BaselineModel, question: CellQuestion, method: Method
 ) -> Iterator[list[CellAnswer]]:
     """Yield every cell of every group by the method "newton" or "exact"."""
-    codes, values = baseline.label.domain()
-    statistics = baseline.problem.loss.statistic(values)
-    seeds = group_seeds(question)
+    problem, start = baseline.problem, (baseline.theta, baseline.curvature, baseline.linear)
     with workers():
-        for number, (group, seed) in enumerate(zip(question.groups, seeds, strict=True)):
-            noise = summarise_group(
-                baseline.problem, codes, statistics, group.mask, with_grams=False
+        for group, noise in enumerate(baseline.group_noises(question.groups, with_grams=False)):
+            shifts = np.stack(
+                [noise.shift(channel)[:, None] for channel in question.label_channels]
             )
-            for index, theta, converged in _path(baseline, question, noise, method):
-                yield [
-                    _cell(
-                        baseline,
-                        question,
-                        noise,
-                        method,
-                        number,
-                        index,
-                        theta,
-                        seed,
-                        converged=converged,
-                    )
-                ]
-
-
-def _path(
-    baseline: BaselineModel, question: CellQuestion, noise: LabelNoise, method: Method
-) -> Iterator[tuple[int, FloatArray, bool]]:
-    """Yield position, parameters and convergence of a group's cells."""
-    problem = baseline.problem
-    shifts = np.stack([noise.shift(channel)[:, None] for channel in question.label_channels])
-    start = (problem, baseline.theta, baseline.curvature, baseline.linear)
-    if method == "exact":
-        for point in walk(*start, shifts):
-            yield point.index, point.theta[:, 0], bool(point.converged[0])
-        return
-    for index in range(len(shifts)):
-        yield index, newton_steps(*start, shifts[index])[:, 0], True
+            if method == "exact":
+                for point in walk(problem, *start, shifts):
+                    converged = bool(point.converged[0])
+                    at = point.theta[:, 0]
+                    yield [_cell(baseline, question, noise, group, point.index, at, converged)]
+                continue
+            for index, shift in enumerate(shifts):
+                theta = newton_steps(problem, *start, shift)[:, 0]
+                cell = _cell(baseline, question, noise, group, index, theta, is_newton=True)
+                yield [cell]
 
 
 def _cell(
     baseline: BaselineModel,
     question: CellQuestion,
     noise: LabelNoise,
-    method: Method,
     group: int,
     index: int,
     theta: FloatArray,
-    seed: np.random.SeedSequence,
+    converged: bool = True,
     *,
-    converged: bool,
+    is_newton: bool = False,
 ) -> CellAnswer:
     problem, evaluation = baseline.problem, baseline.evaluation
     contrast = evaluation.contrast(question.groups[group].test_mask)
-    before = evaluation.outcomes(baseline.theta, contrast)
+    (before,) = evaluation.gaps(baseline.theta, [contrast], baseline.outcomes)
     channel = question.label_channels[index]
     n_draws = min(question.n_draws, MOST_DRAWS)
     if np.array_equal(channel, np.eye(len(channel))):
@@ -98,7 +85,8 @@ def _cell(
     curvature = curvature_at(problem, theta)
     assert isinstance(curvature, WideCurvature)  # noqa: S101  (only wide models come here)
     # The same seed at every ε: the interval is smooth in ε.
-    drawn = draw_linear_noise(problem, noise, [channel], n_draws=n_draws, seed=probe_seed(seed))
+    seed = probe_seed(group_seed(question))
+    drawn = draw_linear_noise(problem, noise, [channel], n_draws=n_draws, seed=seed)
     deviations = curvature.loosened().solve(drawn[0].astype(np.float64))
     root = deviations / np.sqrt(n_draws)  # RRᵀ ≈ Σ
     spread = evaluation.design.spread(root)
@@ -106,7 +94,7 @@ def _cell(
     if not problem.is_quadratic:
         bias = -0.5 * curvature.solve(problem.thirds(theta[:, None], [root], are_roots=True)[0])
     omitted = 0.0
-    if method == "newton":
+    if is_newton:
         linear = baseline.linear + noise.shift(channel)
         left = problem.gradient(theta[:, None], linear[:, None])[:, 0]
         pair = np.column_stack([theta, theta - curvature.solve(left)])
@@ -115,9 +103,17 @@ def _cell(
     moved = deviations + bias[:, None]
     gradient = evaluation.gradient(theta)
     bends = evaluation.bends(theta, np.column_stack([moved, bias]))
-    terms = _mean_terms(baseline, curvature, theta, deviations)
+    second_orders = _mean_terms(baseline, curvature, theta, deviations)
     forms = NoiseForms([spread], np.eye(1), "values")
     (record_noise,) = evaluation.noise_at(theta[:, None], [forms])
+    terms = NoiseTerms(
+        mean_change=float(gradient @ bias) + 0.5 * float(record_noise.bent[0]),
+        bias=bias,
+        logit_noise=float(record_noise.logit_noise[0]),
+        undetermined_loss=float(record_noise.undetermined_loss[0]),
+        largest_noise=float(record_noise.largest[0]),
+        spread=float(record_noise.bent[0]),
+    )
     cell = ExpandedCell(
         group_index=group,
         epsilon_index=index,
@@ -129,21 +125,19 @@ def _cell(
             second=0.5 * bends[:-1],
             expected_first=float(gradient @ bias),
             expected_second=0.5 * float(bends[-1] + record_noise.bent[0]),
-            second_order=float(gradient @ bias) + 0.5 * float(record_noise.bent[0]),
+            second_order=terms.mean_change,
         ),
         linearised=lambda n: moved[:, :n],
         solve=None,
         untouched=np.zeros(n_draws, dtype=bool),
         converged=converged,
         condition=baseline.curvature.condition,
-        logit_noise=float(record_noise.logit_noise[0]),
-        largest_noise=float(record_noise.largest[0]),
-        undetermined_loss=float(record_noise.undetermined_loss[0]),
+        terms=terms,
         n_solvable=0,
         omitted=omitted,
     )
     answer = finish_cell(cell, shape_of_runs(evaluation, cell, contrast))
-    return replace(answer, standard_error=float(terms.std(ddof=1)) / np.sqrt(n_draws))
+    return replace(answer, standard_error=float(second_orders.std(ddof=1)) / np.sqrt(n_draws))
 
 
 def _mean_terms(

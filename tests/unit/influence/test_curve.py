@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 
 from epsilens.influence import Evaluation, noise_terms_at, summarise_group
-from epsilens.influence.curve import Ground, lobatto, trace
+from epsilens.influence.baseline import TrainedModel
+from epsilens.influence.curve import lobatto, trace
 from epsilens.models import (
     Design,
     LogisticLoss,
@@ -43,19 +42,25 @@ def case(request):
     evaluation = Evaluation(test, y_test.astype(float), np.full(m, 1 / m), loss, True)
     linear = problem.linear_term(loss.statistic(y.astype(float)))
     theta = minimise(problem, linear[:, None], np.zeros((problem.n_parameters, 1))).theta[:, 0]
-    ground = Ground(
-        problem,
-        evaluation,
-        theta,
-        factorise(problem.hessian(theta)),
-        linear,
-        evaluation.hessian(theta),
+    ground = TrainedModel(
+        problem=problem,
+        evaluation=evaluation,
+        label=None,
+        class_weight=None,
+        theta=theta,
+        linear=linear,
+        curvature=factorise(problem.hessian(theta)),
+        outcomes=evaluation.outcomes(theta),
+        coefficients=theta,
+        intercept=theta,
+        is_classifier=True,
+        notes=(),
     )
     masks = [rng.random(n) < 0.1, np.ones(n, dtype=bool)]
     statistics = loss.statistic(np.arange(float(k)))
     noises = [summarise_group(problem, y, statistics, mask) for mask in masks]
     largest_t = 0.98 / k
-    curves = trace(ground, noises, partial(channel_at, k=k), largest_t)
+    curves = trace(ground, noises, largest_t)
     return ground, noises, curves, k, largest_t
 
 

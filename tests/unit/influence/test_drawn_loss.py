@@ -5,7 +5,7 @@ import pytest
 
 from epsilens.influence import Evaluation
 from epsilens.models import Design, LogisticLoss, SquaredLoss
-from epsilens.whatif.drawn_cell import fit_correction, quadratic_runs
+from epsilens.whatif.cells import fit_correction, quadratic_runs
 
 
 @pytest.fixture(scope="module", params=["logistic", "squared"])

@@ -8,10 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from epsilens.influence import Evaluation, Outcomes
+from epsilens.influence import Evaluation, NoiseTerms, Outcomes
 from epsilens.models import Design, LogisticLoss
-from epsilens.whatif.cells import ends, unchanged
-from epsilens.whatif.drawn_cell import ExpandedCell, QuadraticRuns, finish_cell, shape_of_runs
+from epsilens.whatif.cells import (
+    ExpandedCell,
+    QuadraticRuns,
+    ends,
+    finish_cell,
+    shape_of_runs,
+    unchanged,
+)
 
 BEFORE = Outcomes(loss=0.5, accuracy=0.8, auc=None, loss_gap=0.1)
 N_DRAWS = 99
@@ -62,12 +68,11 @@ def expand(tested, *, size=0.2, **change):
         untouched=np.zeros(N_DRAWS, dtype=bool),
         converged=True,
         condition=10.0,
-        logit_noise=0.3,
-        largest_noise=0.3,
-        undetermined_loss=0.0,
+        terms=NoiseTerms(0.0, np.zeros(2), 0.3, 0.0, largest_noise=0.3),
         n_solvable=N_DRAWS,
     )
-    return replace(cell, **change)
+    noise = {name: change.pop(name) for name in [*change] if hasattr(cell.terms, name)}
+    return replace(cell, terms=replace(cell.terms, **noise), **change)
 
 
 def answer(tested, cell):

@@ -9,9 +9,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from epsilens import WhatIf
-from epsilens.whatif import drawn_cell, label_curve, label_method
-from epsilens.whatif.label_curve import suits_a_curve
-from epsilens.whatif.methods import as_question
+from epsilens.whatif import cells as whatif_cells
+from epsilens.whatif import methods
+from epsilens.whatif.methods import as_question, suits_a_curve
 
 GRID = np.r_[np.geomspace(0.05, 8.0, 11), np.inf]
 
@@ -39,18 +39,17 @@ def case(request, survey, pipeline):
 
 
 def cells_of(baseline, question):
-    cells = label_method.compute_label_cells(baseline, question, "exact", None)
-    return sorted(cells, key=lambda cell: (cell.group_index, cell.epsilon_index))
+    return methods.compute_cells(baseline, question, "exact")
 
 
 @pytest.mark.parametrize("part", [1e12, 0.0], ids=["all draws in full", "some draws in full"])
 def test_the_curve_equals_every_cell_by_itself(case, monkeypatch, part):
     baseline, question = case
-    monkeypatch.setattr(label_curve, "_LEAST_WORK", 0.0)
+    monkeypatch.setattr(methods, "_LEAST_WORK", 0.0)
     assert suits_a_curve(baseline, question)
-    monkeypatch.setattr(drawn_cell, "_FULL_WORK", part)
+    monkeypatch.setattr(whatif_cells, "_FULL_WORK", part)
     fast = cells_of(baseline, question)
-    monkeypatch.setattr(label_method, "suits_a_curve", lambda *_: False)
+    monkeypatch.setattr(methods, "suits_a_curve", lambda *_: False)
     slow = cells_of(baseline, question)
     assert len(fast) == len(slow) == 2 * len(GRID)
     for one, other in zip(fast, slow, strict=True):
@@ -72,7 +71,7 @@ def test_the_answer_at_an_epsilon_does_not_depend_on_the_others(case, monkeypatc
     baseline, question = case
     together = cells_of(baseline, question)
     for least_work in (0.0, 1e9):
-        monkeypatch.setattr(label_curve, "_LEAST_WORK", least_work)
+        monkeypatch.setattr(methods, "_LEAST_WORK", least_work)
         for e in (2, 6, 9):
             alone = cells_of(baseline, _only(question, e))
             for cell in alone:
@@ -90,7 +89,7 @@ def test_a_small_table_has_no_curve(case):
 
 def test_few_budgets_are_answered_one_by_one(case, monkeypatch):
     baseline, question = case
-    monkeypatch.setattr(label_curve, "_LEAST_WORK", 0.0)
+    monkeypatch.setattr(methods, "_LEAST_WORK", 0.0)
     few = _few(question, 3)
     assert not suits_a_curve(baseline, few)
 
@@ -114,10 +113,8 @@ def _part(question, cells):
 
 def test_a_group_whose_curve_is_lost_is_still_answered(case, monkeypatch):
     baseline, question = case
-    monkeypatch.setattr(label_curve, "_LEAST_WORK", 0.0)
-    monkeypatch.setattr(
-        label_method, "answer_by_curve", lambda b, q, groups, seeds: [None] * len(groups)
-    )
+    monkeypatch.setattr(methods, "_LEAST_WORK", 0.0)
+    monkeypatch.setattr(methods, "answer_by_curve", lambda b, q, groups: [None] * len(groups))
     cells = cells_of(baseline, question)
     assert [(cell.group_index, cell.epsilon_index) for cell in cells] == [
         (g, e) for g in range(2) for e in range(len(GRID))

@@ -10,11 +10,16 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from epsilens import WhatIf
 from epsilens.influence import Cholesky, ConjugateGradient
-from epsilens.whatif.general_method import compute_general_cells
-from epsilens.whatif.label_method import compute_label_cells
-from epsilens.whatif.methods import as_question, solve_first_order
+from epsilens.whatif.general_method import general_cells
+from epsilens.whatif.methods import as_question, compute_cells, solve_first_order
 
 METHODS = ("influence", "newton", "exact")
+
+
+def compute_general_cells(baseline, question, rung):
+    """The general method, for a question that the one for labels would answer."""
+    found = [cell for cells in general_cells(baseline, question, rung) for cell in cells]
+    return sorted(found, key=lambda cell: cell.epsilon_index)
 
 
 @pytest.fixture(scope="module", params=["two classes", "three classes", "a score"])
@@ -52,12 +57,8 @@ def along(case, inverse):
 @pytest.mark.parametrize("rung", METHODS)
 def test_both_roads_agree(case, rung):
     baseline, question = along(case, Cholesky())
-    short = sorted(
-        compute_label_cells(baseline, question, rung, None), key=lambda cell: cell.epsilon_index
-    )
-    general = sorted(
-        compute_general_cells(baseline, question, rung, None), key=lambda cell: cell.epsilon_index
-    )
+    short = compute_cells(baseline, question, rung)
+    general = compute_general_cells(baseline, question, rung)
     for one, other in zip(short, general, strict=True):
         width = one.loss_high - one.loss_low
         # Different draws of the same law: their ends differ by a part of their width, the means of
@@ -73,10 +74,10 @@ def test_both_roads_agree(case, rung):
         assert abs(one.loss_high - other.loss_high) <= 0.3 * width
 
 
-@pytest.mark.parametrize("compute_cells", [compute_label_cells, compute_general_cells])
-def test_conjugate_gradient_leads_where_the_factor_leads(case, compute_cells):
+@pytest.mark.parametrize("compute", [compute_cells, compute_general_cells])
+def test_conjugate_gradient_leads_where_the_factor_leads(case, compute):
     answers = [
-        compute_cells(*along(case, inverse), "influence", None)
+        compute(*along(case, inverse), "influence")
         for inverse in (Cholesky(), ConjugateGradient(tolerance=1e-12))
     ]
     for one, other in zip(*answers, strict=True):

@@ -17,7 +17,7 @@ from epsilens.errors import InputError
 from epsilens.influence import wide
 from epsilens.models import Design, Problem
 from epsilens.valuation import leave_one_out
-from epsilens.whatif import drawn_cell, wide_method
+from epsilens.whatif import cells, wide_method
 
 GRID = [0.5, 2.0, np.inf]
 FEW, MANY = (60, 40, 10), (700, 500, 40)
@@ -180,7 +180,7 @@ def test_the_mean_over_drawn_runs_has_a_standard_error(name, narrow_limit):
 
     def spy(cell, shape):
         said["mean"].append(cell.quadratic.second_order)
-        return drawn_cell.finish_cell(cell, shape)
+        return cells.finish_cell(cell, shape)
 
     def spy_on_terms(*given):
         terms = mean_terms(*given)
