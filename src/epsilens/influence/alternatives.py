@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
 from epsilens._types import BoolArray, FloatArray
-from epsilens._validate import as_choice
 from epsilens.channels import LocalHashing, RandomizedResponse, UnaryEncoding
 from epsilens.data.frames import to_pandas
 from epsilens.errors import InputError, setting
@@ -277,11 +276,6 @@ Mechanism = Literal["rr", "olh", "blh", "oue", "rappor", "the"]
 
 MOST_ENUMERATED = 9
 MOST_PATTERNS = 512
-
-
-def as_mechanism(value: object) -> Mechanism:
-    """Return a checked mechanism."""
-    return as_choice(value, get_args(Mechanism), name="mechanism")  # type: ignore[return-value]
 
 
 def channel_of(mechanism: Mechanism, k: int, epsilon: float) -> RandomizedResponse:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -110,6 +110,10 @@ class TrainedModel:
     def group_noises(self, groups: Sequence[Any], *, with_grams: bool = True) -> list[LabelNoise]:
         """Return every group's records, summed by label."""
         raise NotImplementedError
+
+    def for_question(self, label: Label, groups: Sequence[Any]) -> Self:
+        """Return the model with the label's domain that a question asks about."""
+        return replace(self, label=label)
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak

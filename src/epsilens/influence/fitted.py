@@ -106,7 +106,6 @@ class FittedModel(BaseEstimator):  # type: ignore[misc]
 
     def _read_question(
         self,
-        baseline: BaselineModel,
         protect: str | Iterable[str] | None,
         epsilon: Epsilon,
         groups: Mapping[str, object] | None,
@@ -128,7 +127,7 @@ class FittedModel(BaseEstimator):  # type: ignore[misc]
             asked = kept.asked
         else:
             asked = read_question(
-                baseline,
+                self.baseline_,
                 protect=protect,
                 epsilon=epsilon,
                 groups=groups,

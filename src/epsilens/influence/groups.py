@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ class Group:
     name: str
     mask: BoolArray
     columns: frozenset[str]
-    test_mask: BoolArray | None = None
+    test_mask: Any = None
 
     @property
     def size(self) -> int:
@@ -67,20 +67,9 @@ def read_groups(
     """
     if groups is None:
         return [Group(name=EVERYBODY, mask=np.ones(n_rows, dtype=bool), columns=frozenset())]
-    if not isinstance(groups, Mapping):
-        raise InputTypeError(
-            argument="groups",
-            expected="a mapping from a name to a mask or an expression",
-            got=type(groups).__name__,
-            hint='Write groups={"women": mask}.',
-        )
-    if not groups:
-        raise InputError(
-            f"{setting('groups')} must name at least one group, got none. Use None for everybody."
-        )
-    require_unique((str(name) for name in groups), what="group names")
     result = []
-    for name, value in groups.items():
+    named = named_groups(groups, "a mask or an expression", example='{"women": mask}')
+    for name, value in named.items():
         test_mask = None
         if isinstance(value, str):
             expression = parse_expression(value)
@@ -93,10 +82,27 @@ def read_groups(
             mask, columns, test_mask = value.mask, value.columns, value.test_mask
         else:
             mask, columns = _as_booleans(value), frozenset()
-        checked = as_mask(mask, name=str(name), n_rows=n_rows)
-        require_everybody(str(name), int(checked.sum()), n_rows=n_rows)
-        result.append(Group(str(name), checked, columns, test_mask))
+        checked = as_mask(mask, name=name, n_rows=n_rows)
+        require_everybody(name, int(checked.sum()), n_rows=n_rows)
+        result.append(Group(name, checked, columns, test_mask))
     return result
+
+
+def named_groups(groups: object, kinds: str, *, example: str) -> dict[str, object]:
+    """Return groups by their names, which are text; refuse what is none, or names nobody."""
+    if not isinstance(groups, Mapping):
+        raise InputTypeError(
+            argument="groups",
+            expected=f"a mapping from a name to {kinds}",
+            got=type(groups).__name__,
+            hint=f"Write groups={example}.",
+        )
+    if not groups:
+        raise InputError(
+            f"{setting('groups')} must name at least one group, got none. Use None for everybody."
+        )
+    require_unique((str(name) for name in groups), what="group names")
+    return {str(name): value for name, value in groups.items()}
 
 
 def require_everybody(name: str, size: int, *, n_rows: int) -> None:
@@ -113,24 +119,6 @@ def _as_booleans(value: object) -> BoolArray:
     if mask.dtype == object and all(isinstance(entry, bool | np.bool_) for entry in mask.tolist()):
         mask = mask.astype(bool)
     return mask  # type: ignore[return-value]
-
-
-def refuse_dependent_groups(
-    groups: list[Group],
-    codes: NDArray[np.int64],
-    *,
-    protected: str,
-    action: Literal["refuse", "warn"],
-) -> list[Note]:
-    """Refuse, or warn of, groups whose membership gives the protected answer away.
-
-    See `refuse_dependence`.
-    """
-    return refuse_dependence(
-        [(group.name, group.columns, *by_label(group, codes)) for group in groups],
-        protected=protected,
-        action=action,
-    )
 
 
 def refuse_dependence(
@@ -182,7 +170,7 @@ def refuse_dependence(
                 "to look anyway."
             )
         said.append(Note("dependent-group", text, f"{name} {protected}"))
-        said[-1].warn(PrivacyLeakWarning, stacklevel=7)
+        said[-1].warn(PrivacyLeakWarning, stacklevel=6)
     return said
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,14 +38,14 @@ from epsilens.influence.alternatives import (
     Mechanism,
     ProtectedFeature,
     UnaryBlock,
-    as_mechanism,
     channel_of,
     join_blocks,
     no_alternatives,
     read_block,
 )
 from epsilens.influence.baseline import BaselineModel
-from epsilens.influence.groups import Group, read_groups, refuse_dependent_groups
+from epsilens.influence.groups import Group, by_label, read_groups, refuse_dependence
+from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.models.label import Label
 from epsilens.notes import Note
 
@@ -226,7 +226,7 @@ class Asked:
 
 
 def read_question(
-    baseline: BaselineModel,
+    baseline: BaselineModel | StreamedBaseline,
     *,
     protect: str | Iterable[str] | None,
     epsilon: Epsilon,
@@ -239,9 +239,20 @@ def read_question(
 ) -> Asked:
     """Check a question; see `WhatIf.estimate` for the parameters."""
     as_choice(dependent_groups, ("refuse", "warn"), name="dependent_groups")
-    how = as_mechanism(mechanism)
+    how: Mechanism = as_choice(mechanism, get_args(Mechanism), name="mechanism")  # type: ignore[assignment]
     label = baseline.label
     names, label_name = protected_names(protect, label.name, columns)
+    if baseline.is_streamed:
+        if label_name is None or len(names) > 1:
+            raise InputError(
+                "only the label can be protected while the table is streamed, got features. Read the "
+                "table into memory with `fit`, or protect the label."
+            )
+        if how in {"oue", "rappor", "the"}:
+            raise InputError(
+                f"mechanism={how!r} is for a protected feature, and a streamed table protects its "
+                "label. Use 'rr'."
+            )
     budgets, is_mapping = as_budgets(epsilon, names)
     for column in categories or {}:
         require_column(column, names, argument="categories", what="protected column")
@@ -257,6 +268,7 @@ def read_question(
             if label.origin == "observed":
                 observed.append(name)
             continue
+        assert isinstance(baseline, BaselineModel)  # noqa: S101  (refused above)
         domain = read_domain(name, baseline.table, given, baseline.transformers)
         codes[name] = domain.codes
         if domain.is_observed:
@@ -274,20 +286,30 @@ def read_question(
     for name in observed:
         notes.append(observed_domain(name))
         notes[-1].warn(PrivacyLeakWarning, stacklevel=5)
-    members = read_groups(
-        groups,
-        table=baseline.table,
-        test_table=baseline.test_table,
-        n_rows=baseline.problem.n_rows,
-    )
-    for name in names:
-        notes += refuse_dependent_groups(
-            members,
-            codes[name],
+    members: list[Group]
+    streamed = None
+    if isinstance(baseline, StreamedBaseline):
+        streamed = replace(baseline, label=label)
+        design, members = baseline.evaluation.design, streamed.read_groups(groups)
+    else:
+        design = baseline.problem.design
+        members = read_groups(
+            groups, table=baseline.table, test_table=baseline.test_table, n_rows=design.n_rows
+        )
+    # Without groups nobody is outside.
+    for name in names if groups is not None else ():
+        counted = [
+            by_label(group, codes[name]) if streamed is None else streamed.by_label(group)
+            for group in members
+        ]
+        notes += refuse_dependence(
+            [
+                (group.name, group.columns, *counts)
+                for group, counts in zip(members, counted, strict=True)
+            ],
             protected=name,
             action="warn" if is_paper or dependent_groups == "warn" else "refuse",
         )
-    design = baseline.problem.design
     unary = None
     if how in {"oue", "rappor", "the"}:
         unary = _unary(how, features, label_name, budgets, is_paper=is_paper)
@@ -300,7 +322,13 @@ def read_question(
                 )
             )
     if how in {"olh", "blh"}:
-        notes.append(hashing_note(how))
+        notes.append(
+            Note(
+                "local-hashing",
+                f"{how.upper()} is randomised response at a smaller effective epsilon, so never better "
+                "for this; the budget spent is the one asked for.",
+            )
+        )
     size = len(label.values) if label.values is not None else 0
     sizes = {feature.name: len(feature.rows) for feature in features}
     if unary is not None:
@@ -332,15 +360,6 @@ def read_question(
         budgets=tuple(budgets),
         notes=notes,
         n_answers=tuple(sizes.get(name, size) for name in names),
-    )
-
-
-def hashing_note(how: str) -> Note:
-    """Say what local hashing is worth here."""
-    return Note(
-        "local-hashing",
-        f"{how.upper()} is randomised response at a smaller effective epsilon, so never better "
-        "for this; the budget spent is the one asked for.",
     )
 
 

@@ -7,9 +7,9 @@ to the same optimum that `fit_baseline` finds in memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from epsilens.influence.baseline import (
 )
 from epsilens.influence.evaluation import LARGEST_CONDITION, Evaluation
 from epsilens.influence.first_order import PointTable, label_point_table
+from epsilens.influence.groups import Counts, Group, require_everybody
 from epsilens.influence.label_noise import LabelNoise
 from epsilens.influence.streamed_evaluation import NarrowWork, StreamedEvaluation, TestRows
 from epsilens.influence.streamed_first_pass import (
@@ -37,9 +38,14 @@ from epsilens.influence.streamed_first_pass import (
     look_at_labels,
     read_sample,
 )
-from epsilens.influence.streamed_noise import StreamedGroup, StreamedLabelNoise, sum_groups
+from epsilens.influence.streamed_noise import (
+    StreamedLabelNoise,
+    read_streamed_groups,
+    sum_groups,
+)
 from epsilens.influence.wide import Space, is_wide, refuse_matrix
 from epsilens.models import Curvature, Problem, factorise, minimise
+from epsilens.models.label import Label
 from epsilens.models.passes import Part, current_passes, reduce_pass, workers
 from epsilens.models.scikit_learn import (
     final_step,
@@ -89,9 +95,7 @@ class StreamedBaseline(TrainedModel):
         whole = self.problem.rows.reading.source.n_rows
         return seconds * whole / (n_rows * current_passes().n_workers)
 
-    def group_noises(
-        self, groups: Sequence[StreamedGroup], *, with_grams: bool = True
-    ) -> list[LabelNoise]:
+    def group_noises(self, groups: Sequence[Any], *, with_grams: bool = True) -> list[LabelNoise]:
         """Return every group's records, summed by label; those summed before cost nothing."""
         _, values = self.label.domain()
         statistics = self.problem.loss.statistic(values)
@@ -109,6 +113,37 @@ class StreamedBaseline(TrainedModel):
             for key, noise in zip(new, found, strict=True):
                 self._noises[(key, domain)] = noise
         return [self._noises[(group.key, domain)] for group in groups]
+
+    def read_groups(self, groups: Mapping[str, object] | None) -> list[Group]:
+        """Return the groups with their sizes; everybody's is known, and takes no pass."""
+        members = read_streamed_groups(groups, self.problem.rows.reading.source.columns)
+        if groups is None:
+            return [replace(members[0], size=self.problem.n_rows)]
+        sized: list[Group] = [
+            replace(group, size=int(noise.counts.sum()))
+            for group, noise in zip(members, self.group_noises(members), strict=True)
+        ]
+        for group in sized:
+            if group.size == 0:
+                raise InputError(
+                    f"group {group.name!r} must have at least one training row, got 0. Check its expression."
+                )
+            require_everybody(group.name, group.size, n_rows=self.problem.n_rows)
+        return sized
+
+    def by_label(self, group: Group) -> tuple[Counts, Counts]:
+        """Return how often each label is given in a group, and how often outside it."""
+        (noise,) = self.group_noises([group])
+        everybody = np.zeros(len(noise.counts), dtype=np.int64)
+        if self.labels.label.values is not None:
+            _, values = self.label.domain()
+            everybody[np.searchsorted(values, self.labels.label.values)] = self.labels.counts
+        return noise.counts, everybody - noise.counts
+
+    def for_question(self, label: Label, groups: Sequence[Any]) -> Self:
+        """Return the model with the label's domain, and the groups in its test set."""
+        expressions = tuple(group.expression for group in groups)
+        return replace(self, label=label, evaluation=self.evaluation.with_groups(expressions))
 
     def point_table(self, direction: FloatArray) -> PointTable:
         """Return the first-order effect of every record, given v = H⁻¹η: one pass."""

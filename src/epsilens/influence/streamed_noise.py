@@ -7,15 +7,20 @@ groups, costs no pass at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._types import FloatArray
-from epsilens.data.expressions import Expression
+from epsilens._validate import require_column
+from epsilens.data.expressions import QUOTE_TEXT, Expression, parse_expression
 from epsilens.data.parquet_pieces import Piece
+from epsilens.document import EVERYBODY
+from epsilens.errors import InputTypeError
+from epsilens.influence.groups import Group, named_groups
 from epsilens.influence.label_noise import Changes, GroupSums, LabelNoise, sum_changes, sum_group
 from epsilens.models import Problem
 from epsilens.models.passes import Part, added, current_passes, reduce_pass
@@ -24,30 +29,22 @@ from epsilens.models.streamed_problem import StreamedProblem, TrainingRows
 from epsilens.models.streamed_records import StreamedRows
 
 
-@dataclass(frozen=True)
-class StreamedGroup:
-    """A named group of records that are read again at every pass.
+@dataclass(frozen=True, repr=False)
+class StreamedGroup(Group):
+    """A named group of records that are read again at every pass; its `mask` is empty.
 
     Attributes
     ----------
-    name : str
+    test_mask : int or None
+        Its place among the groups that the test set looks at; None for everybody, who has no gap.
     expression : Expression or None
         None: everybody.
     size : int
         Training records in it.
-    test_mask : int or None
-        Its place among the groups that the test set looks at; None for everybody, who has no gap.
     """
 
-    name: str
-    expression: Expression | None
+    expression: Expression | None = None
     size: int = 0
-    test_mask: int | None = None
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The columns its expression mentions."""
-        return frozenset() if self.expression is None else self.expression.columns
 
     @property
     def key(self) -> str:
@@ -134,7 +131,29 @@ class _ChangeWork:
         return total
 
 
-def with_groups(rows: TrainingRows, groups: Sequence[StreamedGroup]) -> TrainingRows:
+def read_streamed_groups(
+    groups: Mapping[str, object] | None, columns: Sequence[str]
+) -> list[StreamedGroup]:
+    """Return the groups, by their expressions; none given means everybody."""
+    if groups is None:
+        return [StreamedGroup(EVERYBODY, np.zeros(0, dtype=bool), frozenset())]
+    named = named_groups(groups, "an expression", example='{"women": \'sex == "F"\'}')
+    result = []
+    for place, (name, value) in enumerate(named.items()):
+        if not isinstance(value, str | Expression):
+            raise InputTypeError(
+                f"group {name!r} must be an expression while the table is streamed, got "
+                f"{type(value).__name__}. Write it in words, such as 'age < 30'."
+            )
+        expression = value if isinstance(value, Expression) else parse_expression(value)
+        for column in sorted(expression.columns):
+            require_column(column, columns, argument=f"group {name}", advice=QUOTE_TEXT)
+        nobody = np.zeros(0, dtype=bool)
+        result.append(StreamedGroup(name, nobody, expression.columns, place, expression))
+    return result
+
+
+def with_groups(rows: TrainingRows, groups: Sequence[Any]) -> TrainingRows:
     """Return training rows that say who belongs to each group."""
     expressions = tuple(group.expression for group in groups)
     return replace(rows, reading=replace(rows.reading, groups=expressions))

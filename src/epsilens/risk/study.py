@@ -171,7 +171,7 @@ class AttackStudy(FittedModel):
         seed = as_count(random_state, name="random_state", least=0)
         n_models = as_count(shadow_models, name="shadow_models", least=FEWEST_MODELS)
         level = as_share(confidence, name="confidence")
-        asked = self._read_question(baseline, protect, epsilon, None, categories, "refuse")
+        asked = self._read_question(protect, epsilon, None, categories, "refuse")
         shadows = RandomisedShadows(
             baseline=baseline,
             asked=asked,

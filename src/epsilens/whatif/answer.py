@@ -38,7 +38,7 @@ from epsilens.notes import Note
 from epsilens.whatif.cells import CellAnswer
 from epsilens.whatif.methods import AnyBaseline
 from epsilens.whatif.result import INTERVAL_CONFIDENCE, LossChangeEstimate
-from epsilens.whatif.retraining import RUN_OUTCOMES, Run, run_outcomes
+from epsilens.whatif.retraining import RUN_OUTCOMES, Run, runs_outcomes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -347,7 +347,7 @@ def _runs_table(
 
     rows = []
     for group in asked.groups:
-        before = run_outcomes(baseline, group, baseline.theta)
+        before = runs_outcomes(baseline, group, baseline.theta[:, None])[0]
         for at in asked.epsilons:
             for repeat in range(repeats):
                 after = runs[(group.name, at, repeat)]

@@ -24,9 +24,8 @@ from epsilens.influence.realisation import (
     noise_terms_at,
 )
 from epsilens.models import Curvature, factorise
-from epsilens.models.nearby import minimise_nearby
 from epsilens.models.passes import workers
-from epsilens.models.solver import LinearObjective
+from epsilens.models.solver import LinearObjective, minimise_nearby
 from epsilens.whatif.cells import (
     CellAnswer,
     CellQuestion,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -22,20 +22,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens._types import BoolArray, FloatArray, Progress
+from epsilens._types import FloatArray, Progress
 from epsilens.channels import UnaryEncoding, simulate
 from epsilens.channels.draw import generator_words
 from epsilens.data.atomic import replacing
 from epsilens.errors import EstimateNotTrustworthyError, InputError, system_refusal
-from epsilens.influence import summarise_group
 from epsilens.influence.alternatives import Alternatives
 from epsilens.influence.baseline import BaselineModel, TrainedModel
 from epsilens.influence.groups import Group
 from epsilens.influence.question import Asked
 from epsilens.influence.realised import realised_runs
+from epsilens.influence.streamed_baseline import StreamedBaseline
+from epsilens.influence.streamed_noise import StreamedGroup, with_groups
 from epsilens.influence.wide import curvature_finder, is_wide, refuse_matrix
-from epsilens.models import minimise
-from epsilens.models.passes import current_passes
+from epsilens.models import Problem, minimise
+from epsilens.models.passes import Part, current_passes
+from epsilens.models.solver import Solution
+from epsilens.models.streamed_records import StreamedRows, uniform_at
 
 Run = tuple[float | None, ...]
 """Loss, accuracy, AUC, loss gap and accuracy gap of one run, in the order of `RUN_OUTCOMES`."""
@@ -162,7 +165,7 @@ def _json_object(line: str) -> dict[str, Any] | None:
 
 
 def retrain_cells(
-    baseline: BaselineModel,
+    baseline: BaselineModel | StreamedBaseline,
     asked: Asked,
     *,
     corrected: bool,
@@ -181,22 +184,33 @@ def retrain_cells(
         "baseline_loss": repr(round(baseline.outcomes.loss, 10)),
         "n_train": problem.n_rows,
         "n_parameters": problem.n_parameters,
-        "outcomes": list(RUN_OUTCOMES),
         "seed": seed,
         "protect": list(asked.names),
-        "budgets": dict(asked.budgets[0]) if asked.is_mapping else None,
         "mechanism": asked.mechanism,
-        "corrected": corrected,
-        "domain": [
-            list(asked.alternatives.sizes),
-            0 if asked.label.values is None else asked.label.values.tolist(),
-        ],
     }
+    if baseline.is_streamed:
+        identity |= {"streamed": True, "domain": asked.label.domain()[1].tolist()}
+    else:
+        values = asked.label.values
+        identity |= {
+            "outcomes": list(RUN_OUTCOMES),
+            "budgets": dict(asked.budgets[0]) if asked.is_mapping else None,
+            "corrected": corrected,
+            "domain": [list(asked.alternatives.sizes), 0 if values is None else values.tolist()],
+        }
     kept = Checkpoint(checkpoint, identity)
-    joint = asked.alternatives.codes
-    truth = joint if asked.label.codes is None else joint * 1000 + asked.label.codes
-    keys = {group.name: kept.key(group, truth) for group in asked.groups}
-    block = max(1, _BLOCK_NUMBERS // problem.n_rows)
+    if isinstance(baseline, StreamedBaseline):
+        keys = {
+            group.name: f"{group.name}\x00{group.key}"
+            for group in asked.groups
+            if isinstance(group, StreamedGroup)
+        }
+        block = repeats
+    else:
+        joint = asked.alternatives.codes
+        truth = joint if asked.label.codes is None else joint * 1000 + asked.label.codes
+        keys = {group.name: kept.key(group, truth) for group in asked.groups}
+        block = max(1, _BLOCK_NUMBERS // problem.n_rows)
     wanted = [
         (group, e, repeat)
         for group in asked.groups
@@ -216,7 +230,9 @@ def retrain_cells(
             "retraining with features, a correction or class weights",
             instead="Retrain on labels, or use fewer features.",
         )
-    train = _train_labels if plain else partial(_train_general, corrected=corrected)
+    train: Callable[..., Finished] = (
+        _train_labels if plain else partial(_train_general, corrected=corrected)
+    )
     places = {group.name: g for g, group in enumerate(asked.groups)}
     tasks = []
     for (group, e), runs in groupby(todo, key=lambda run: (run[0], run[1])):
@@ -224,10 +240,15 @@ def retrain_cells(
         for first in range(0, len(numbers), block):
             part = numbers[first : first + block]
             tasks.append((places[group.name], e, part))
-    # Without the records before any transformer: a run may be trained on another machine.
-    needed = replace(baseline, table=None, test_table=None, transformers=None)
-    work = partial(_train_part, train, needed, asked, seed)
-    with closing(current_passes().map(work, tasks)) as results:
+    results: Generator[Finished, None, None]
+    if isinstance(baseline, StreamedBaseline):
+        # Each of them shares out its own passes.
+        results = (train(baseline, asked, seed, task) for task in tasks)
+    else:
+        # Without the records before any transformer: a run may be trained on another machine.
+        needed = replace(baseline, table=None, test_table=None, transformers=None)
+        results = current_passes().map(partial(train, needed, asked, seed), tasks)
+    with closing(results):
         for finished in results:
             kept.add([((keys[name], e, r), run) for (name, e, r), run in finished])
             done += len(finished)
@@ -242,31 +263,26 @@ def retrain_cells(
 Finished = list[tuple[tuple[str, float, int], Run]]
 
 
-def _train_part(
-    train: Callable[..., Finished],
-    baseline: BaselineModel,
-    asked: Asked,
-    seed: int,
-    part: tuple[int, int, list[int]],
-) -> Finished:
-    """Train some runs of one cell."""
-    g, e, repeats = part
-    return train(baseline, asked, asked.groups[g], e, repeats, seed)
-
-
-def run_outcomes(baseline: TrainedModel, group: Group, theta: FloatArray) -> Run:
-    """Return what the test set says of a run, the gaps of its group included."""
-    return runs_outcomes(baseline, group, theta[:, None])[0]
-
-
 def runs_outcomes(baseline: TrainedModel, group: Group, thetas: FloatArray) -> list[Run]:
-    """Return the same of several runs, (K·p, n_runs)."""
+    """Return what the test set says of several runs, (K·p, n_runs), the gaps of their group included."""
     contrast = baseline.evaluation.contrast(group.test_mask)
     found = baseline.evaluation.outcomes_at(thetas, [contrast] * thetas.shape[1])
     return [tuple(getattr(outcomes, name) for name in RUN_OUTCOMES) for outcomes in found]
 
 
-def refuse_one_class(counts: NDArray[np.int64]) -> None:
+def _finished(
+    baseline: TrainedModel, group: Group, epsilon: float, repeats: list[int], solution: Solution
+) -> Finished:
+    """Return what the test set says of solved runs; refuse those whose optimum was not reached."""
+    if not solution.converged.all():
+        raise EstimateNotTrustworthyError(
+            f"{int(np.sum(~solution.converged))} retrainings did not converge. Add regularisation."
+        )
+    found = runs_outcomes(baseline, group, solution.theta)
+    return [((group.name, epsilon, r), run) for r, run in zip(repeats, found, strict=True)]
+
+
+def _refuse_one_class(counts: NDArray[np.int64]) -> None:
     """Refuse a run in which labels of one kind only were drawn, given how often each was."""
     if np.count_nonzero(counts) < 2:
         raise EstimateNotTrustworthyError(
@@ -276,50 +292,80 @@ def refuse_one_class(counts: NDArray[np.int64]) -> None:
 
 
 def _train_labels(
-    baseline: BaselineModel, asked: Asked, group: Group, e: int, repeats: list[int], seed: int
+    baseline: BaselineModel | StreamedBaseline,
+    asked: Asked,
+    seed: int,
+    part: tuple[int, int, list[int]],
 ) -> Finished:
     """Train some runs of a cell side by side, each to convergence on its own labels."""
-    problem, epsilon, channel = baseline.problem, asked.epsilons[e], asked.label_channels[e]
-    codes, values = asked.label.domain()
+    g, e, repeats = part
+    group, epsilon, channel = asked.groups[g], asked.epsilons[e], asked.label_channels[e]
+    problem, finder = baseline.problem, curvature_finder(baseline.problem)
+    _, values = asked.label.domain()
     statistics = problem.loss.statistic(values)
-    rows = np.flatnonzero(group.mask)
-    noise = summarise_group(problem, codes, statistics, group.mask, with_grams=False)
+    (noise,) = baseline.group_noises([group], with_grams=False)
     centre = baseline.linear + noise.shift(channel.matrix)
-    known = (baseline.curvature,)
-    finder = curvature_finder(problem)
     start = minimise(
         problem,
         centre[:, None],
         baseline.theta[:, None],
-        curvatures=known,
+        curvatures=(baseline.curvature,),
         curvature_at=finder,
     ).theta
-    labels = np.repeat(codes[:, None], len(repeats), axis=1)
-    for j, repeat in enumerate(repeats):
-        generator = np.random.default_rng(run_seed(seed, seed_name(asked, group), epsilon, repeat))
-        labels[rows, j] = simulate(channel, codes[rows], generator)
-        if baseline.is_classifier:
-            refuse_one_class(np.bincount(labels[:, j]))
+    seeds = [run_seed(seed, seed_name(asked, group), epsilon, repeat) for repeat in repeats]
+    if isinstance(baseline, StreamedBaseline):
+        rows = with_groups(baseline.problem.rows, [group])
+        rows = replace(rows, reading=replace(rows.reading, values=values))
+        # A record's report in a run is decided by a number that belongs to the run and to the record's
+        # position, so that every piece can be randomised by itself.
+        found = replace(baseline.problem, rows=rows).sum(
+            _randomised,
+            statistics,
+            np.cumsum(channel.matrix, axis=1),
+            [int(one.generate_state(1, np.uint64)[0]) for one in seeds],
+            what="randomised labels",
+        )
+        linear, counted = found["linear"] / problem.n_rows, found["counts"]
+    else:
+        codes, members = asked.label.domain()[0], np.flatnonzero(group.mask)
+        labels = np.repeat(codes[:, None], len(repeats), axis=1)
+        for j, one in enumerate(seeds):
+            labels[members, j] = simulate(channel, codes[members], np.random.default_rng(one))
+        linear = baseline.problem.linear_term(np.moveaxis(statistics[labels], 2, 1))
+        counted = [np.bincount(column) for column in labels.T]
+    if baseline.is_classifier:
+        for counts in counted:
+            _refuse_one_class(counts)
     solution = minimise(
         problem,
-        problem.linear_term(np.moveaxis(statistics[labels], 2, 1)),
+        linear,
         np.repeat(start, len(repeats), axis=1),
         clusters=np.zeros(len(repeats), dtype=np.intp),
         curvature_at=finder,
     )
-    refuse_unconverged(solution.converged)
-    return [
-        ((group.name, epsilon, repeat), run_outcomes(baseline, group, solution.theta[:, j]))
-        for j, repeat in enumerate(repeats)
-    ]
+    return _finished(baseline, group, epsilon, repeats, solution)
 
 
-def refuse_unconverged(converged: BoolArray) -> None:
-    """Refuse runs whose optimum was not reached."""
-    if not converged.all():
-        raise EstimateNotTrustworthyError(
-            f"{int(np.sum(~converged))} retrainings did not converge. Add regularisation."
-        )
+def _randomised(
+    problem: Problem,
+    records: StreamedRows,
+    statistics: FloatArray,
+    cumulative: FloatArray,
+    keys: list[int],
+) -> Part:
+    """Return the linear term of every run, and how often each label is reported."""
+    k = len(statistics)
+    labels = np.repeat(records.codes[:, None], len(keys), axis=1)
+    members = np.flatnonzero(records.masks[0])
+    truth = records.codes[members]
+    for run, key in enumerate(keys):
+        drawn = uniform_at(records.positions[members], key)
+        reports = (drawn[:, None] >= cumulative[truth]).sum(axis=1)
+        labels[members, run] = np.minimum(reports, k - 1)
+    return {
+        "linear": problem.linear_term(np.moveaxis(statistics[labels], 2, 1)),
+        "counts": np.array([np.bincount(column, minlength=k) for column in labels.T]),
+    }
 
 
 def _drawn_bits(
@@ -343,15 +389,15 @@ def _drawn_bits(
 def _train_general(
     baseline: BaselineModel,
     asked: Asked,
-    group: Group,
-    e: int,
-    repeats: list[int],
     seed: int,
+    part: tuple[int, int, list[int]],
     *,
     corrected: bool,
 ) -> Finished:
     """Train some runs of a cell side by side on drawn features and labels."""
-    problem, label, epsilon = baseline.problem, asked.label, asked.epsilons[e]
+    g, e, repeats = part
+    problem, label = baseline.problem, asked.label
+    group, epsilon = asked.groups[g], asked.epsilons[e]
     rows = np.flatnonzero(group.mask)
     # Patterns of bits differ from run to run, and with them what a record may be.
     blocks = [[repeat] for repeat in repeats] if asked.unary is not None else [repeats]
@@ -382,7 +428,7 @@ def _train_general(
                 truth, _ = label.domain()
                 drawn[:, j] = simulate(asked.label_channels[e], truth[rows], generator)
                 if baseline.is_classifier:
-                    refuse_one_class(np.bincount(np.r_[truth[~group.mask], drawn[:, j]]))
+                    _refuse_one_class(np.bincount(np.r_[truth[~group.mask], drawn[:, j]]))
         objective = realised_runs(
             baseline,
             alternatives,
@@ -398,9 +444,5 @@ def _train_general(
             clusters=np.zeros(len(block), dtype=np.intp),
             curvatures=(baseline.curvature,),
         )
-        refuse_unconverged(solution.converged)
-        finished += [
-            ((group.name, epsilon, repeat), run_outcomes(baseline, group, solution.theta[:, j]))
-            for j, repeat in enumerate(block)
-        ]
+        finished += _finished(baseline, group, epsilon, block, solution)
     return finished

@@ -31,7 +31,7 @@ from epsilens.influence.baseline import BaselineModel, fit_baseline
 from epsilens.influence.fitted import FittedModel
 from epsilens.influence.question import Asked, Epsilon
 from epsilens.influence.streamed_baseline import StreamedBaseline
-from epsilens.influence.streamed_fit import StreamedFit, fit_from_parquet, read_streamed_question
+from epsilens.influence.streamed_fit import StreamedFit, fit_from_parquet
 from epsilens.models.label import classes_of
 from epsilens.models.torch_head import (
     as_columns,
@@ -55,7 +55,6 @@ from epsilens.whatif.methods import (
 )
 from epsilens.whatif.result import Calibration, LossChangeEstimate, fit_calibration
 from epsilens.whatif.retraining import retrain_cells
-from epsilens.whatif.streamed_retraining import retrain_streamed
 
 # --- How a study comes by its model: tables in memory, parquet files, or the last layer of a torch module ---
 
@@ -398,21 +397,9 @@ class FittedStudy(FittedModel):
         mechanism: str = "rr",
         is_paper: bool = False,
     ) -> tuple[Asked, BaselineModel | StreamedBaseline]:
-        if isinstance(self.baseline_, StreamedBaseline):
-            return read_streamed_question(
-                self.baseline_,
-                protect=protect,
-                epsilon=epsilon,
-                groups=groups,
-                categories=categories,
-                dependent_groups=dependent_groups,
-                mechanism=mechanism,
-                is_paper=is_paper,
-            )
         if self.head is not None:
             protect = refuse_inputs(protect, groups, self.label_name_)
         asked = self._read_question(
-            self.baseline_,
             protect,
             epsilon,
             groups,
@@ -424,7 +411,7 @@ class FittedStudy(FittedModel):
         )
         if self.head is not None:
             asked = with_body(asked, public_body=self.public_body)
-        return asked, replace(self.baseline_, label=asked.label)
+        return asked, self.baseline_.for_question(asked.label, asked.groups)
 
     def _origin(self) -> Origin:
         return Origin(
@@ -685,25 +672,15 @@ class WhatIf(FittedStudy):
             protect, epsilon, groups, categories, dependent_groups, mechanism=mechanism
         )
         corrected = as_correction(correction, asked, baseline)
-        if isinstance(baseline, StreamedBaseline):
-            runs = retrain_streamed(
-                baseline,
-                asked,
-                repeats=repeats,
-                seed=seed,
-                checkpoint=checkpoint,
-                progress=progress,
-            )
-        else:
-            runs = retrain_cells(
-                baseline,
-                asked,
-                corrected=corrected,
-                repeats=repeats,
-                seed=seed,
-                checkpoint=checkpoint,
-                progress=progress,
-            )
+        runs = retrain_cells(
+            baseline,
+            asked,
+            corrected=corrected,
+            repeats=repeats,
+            seed=seed,
+            checkpoint=checkpoint,
+            progress=progress,
+        )
         return write_retraining(
             # The asked model's test set knows the groups.
             replace(self._origin(), baseline=baseline),
