@@ -168,7 +168,7 @@ def _fit(data: str, table: TableOptions, *, progress: Progress) -> tuple[WhatIf,
         )
         complete, notes = (reading.complete, test.complete), [*notes, *more]
     study = WhatIf(estimator)
-    fitted = fit_from_parquet(
+    model = fit_from_parquet(
         estimator,
         data,
         table.test,
@@ -178,7 +178,7 @@ def _fit(data: str, table: TableOptions, *, progress: Progress) -> tuple[WhatIf,
         complete=complete,
         progress=progress,
     )
-    study.keep_streamed(fitted)
+    study.keep_streamed(model)
     return study, tuple(notes)
 
 

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 from sklearn.base import BaseEstimator
 
 from epsilens.data.frames import series_name
 from epsilens.influence.baseline import BaselineModel, fit_baseline
-from epsilens.influence.question import Asked, Epsilon, read_question
+from epsilens.influence.question import Asked, Question, read_question
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.models.tables import (
     column_names,
@@ -19,14 +18,6 @@ from epsilens.models.tables import (
     in_order_of,
     schema_fingerprint,
 )
-
-
-@dataclass
-class _LastQuestion:
-    """The question that was read last, for several studies of one model."""
-
-    arguments: tuple[object, ...] = ()
-    asked: Asked | None = None
 
 
 class FittedModel(BaseEstimator):  # type: ignore[misc]
@@ -83,11 +74,15 @@ class FittedModel(BaseEstimator):  # type: ignore[misc]
             n_train=baseline.problem.n_rows,
             n_test=baseline.evaluation.n_rows,
         )
-        self._last_question: _LastQuestion | None = None
+        # The question that was read last, for several studies of one model.
+        self._last_question: list[tuple[Question, Asked]] | None = None
+        one = len(baseline.intercept) == 1
+        self.coef_ = baseline.coefficients[0] if one else baseline.coefficients
+        self.intercept_ = float(baseline.intercept[0]) if one else baseline.intercept
 
     def keep_question(self) -> Self:
         """Keep the question that is read last: asked again with the same objects, it is not read again."""
-        self._last_question = _LastQuestion()
+        self._last_question = []
         return self
 
     def share_fit(self, other: FittedModel) -> Self:
@@ -104,40 +99,15 @@ class FittedModel(BaseEstimator):  # type: ignore[misc]
             setattr(self, name, getattr(other, name))
         return self
 
-    def _read_question(
-        self,
-        protect: str | Iterable[str] | None,
-        epsilon: Epsilon,
-        groups: Mapping[str, object] | None,
-        categories: Mapping[str, Sequence[object]] | None,
-        dependent_groups: str,
-        *,
-        columns: list[str] | None = None,
-        mechanism: str = "rr",
-        is_paper: bool = False,
-    ) -> Asked:
-        """Check a question; see `WhatIf.estimate` for the parameters."""
+    def _read_question(self, question: Question, *, columns: list[str] | None = None) -> Asked:
+        """Check a question, if it is not the one that is kept."""
         kept = self._last_question
-        arguments = (protect, epsilon, groups, categories, mechanism, is_paper)
-        if (
-            kept is not None
-            and kept.asked is not None
-            and all(one is other for one, other in zip(arguments, kept.arguments, strict=True))
-        ):
-            asked = kept.asked
+        if kept and kept[0][0].is_same(question):
+            asked = kept[0][1]
         else:
-            asked = read_question(
-                self.baseline_,
-                protect=protect,
-                epsilon=epsilon,
-                groups=groups,
-                categories=categories,
-                dependent_groups=dependent_groups,
-                columns=column_names(self._table) if columns is None else columns,
-                mechanism=mechanism,
-                is_paper=is_paper,
-            )
+            known = column_names(self._table) if columns is None else columns
+            asked = read_question(self.baseline_, question, columns=known)
         if kept is not None:
-            kept.arguments, kept.asked = arguments, asked
+            kept[:] = [(question, asked)]
         # Whoever answers adds notes of its own.
         return replace(asked, notes=list(asked.notes))

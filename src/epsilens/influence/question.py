@@ -166,6 +166,30 @@ Epsilon: TypeAlias = "float | str | Sequence[float] | FloatArray | Mapping[str, 
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class Question:
+    """What a caller asks, not yet checked; see `WhatIf.estimate` for its parts.
+
+    Attributes
+    ----------
+    is_paper : bool
+        Whether the formulas are taken as printed, for which dependent groups are no reason to refuse.
+    """
+
+    epsilon: Epsilon
+    protect: str | Iterable[str] | None = None
+    groups: Mapping[str, object] | None = None
+    categories: Mapping[str, Sequence[object]] | None = None
+    mechanism: str = "rr"
+    is_paper: bool = False
+    dependent_groups: str = "refuse"
+
+    def is_same(self, other: Question) -> bool:
+        """Return whether the very same objects are asked about, whatever is done about dependent groups."""
+        names = ("epsilon", "protect", "groups", "categories", "mechanism", "is_paper")
+        return all(getattr(self, name) is getattr(other, name) for name in names)
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class Asked:
     """A checked question.
 
@@ -226,22 +250,14 @@ class Asked:
 
 
 def read_question(
-    baseline: BaselineModel | StreamedBaseline,
-    *,
-    protect: str | Iterable[str] | None,
-    epsilon: Epsilon,
-    groups: Mapping[str, object] | None,
-    categories: Mapping[str, Sequence[object]] | None,
-    dependent_groups: str,
-    columns: list[str],
-    mechanism: str = "rr",
-    is_paper: bool = False,
+    baseline: BaselineModel | StreamedBaseline, question: Question, *, columns: list[str]
 ) -> Asked:
-    """Check a question; see `WhatIf.estimate` for the parameters."""
-    as_choice(dependent_groups, ("refuse", "warn"), name="dependent_groups")
-    how: Mechanism = as_choice(mechanism, get_args(Mechanism), name="mechanism")  # type: ignore[assignment]
+    """Check a question about a model of these columns."""
+    as_choice(question.dependent_groups, ("refuse", "warn"), name="dependent_groups")
+    how: Mechanism = as_choice(question.mechanism, get_args(Mechanism), name="mechanism")  # type: ignore[assignment]
+    groups, categories = question.groups, question.categories or {}
     label = baseline.label
-    names, label_name = protected_names(protect, label.name, columns)
+    names, label_name = protected_names(question.protect, label.name, columns)
     if baseline.is_streamed:
         if label_name is None or len(names) > 1:
             raise InputError(
@@ -253,15 +269,15 @@ def read_question(
                 f"mechanism={how!r} is for a protected feature, and a streamed table protects its "
                 "label. Use 'rr'."
             )
-    budgets, is_mapping = as_budgets(epsilon, names)
-    for column in categories or {}:
+    budgets, is_mapping = as_budgets(question.epsilon, names)
+    for column in categories:
         require_column(column, names, argument="categories", what="protected column")
     notes: list[Note] = []
     features: list[ProtectedFeature] = []
     codes: dict[str, NDArray[np.int64]] = {}
     observed = []
     for name in names:
-        given = (categories or {}).get(name)
+        given = categories.get(name)
         if name == label_name:
             label = label.protected(given)
             codes[name] = label.domain()[0]
@@ -297,6 +313,7 @@ def read_question(
             groups, table=baseline.table, test_table=baseline.test_table, n_rows=design.n_rows
         )
     # Without groups nobody is outside.
+    refuses = not question.is_paper and question.dependent_groups == "refuse"
     for name in names if groups is not None else ():
         counted = [
             by_label(group, codes[name]) if streamed is None else streamed.by_label(group)
@@ -308,11 +325,11 @@ def read_question(
                 for group, counts in zip(members, counted, strict=True)
             ],
             protected=name,
-            action="warn" if is_paper or dependent_groups == "warn" else "refuse",
+            action="refuse" if refuses else "warn",
         )
     unary = None
     if how in {"oue", "rappor", "the"}:
-        unary = _unary(how, features, label_name, budgets, is_paper=is_paper)
+        unary = _unary(how, features, label_name, budgets, is_paper=question.is_paper)
         if unary.is_sampled:
             notes.append(
                 Note(

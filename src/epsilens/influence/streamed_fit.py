@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from epsilens._types import Progress
 from epsilens._validate import as_count, as_share
-from epsilens.data.columnar import frame_from_arrow
 from epsilens.data.parquet_pieces import ParquetSource, open_parquet
 from epsilens.data.schema import Schema
 from epsilens.errors import InputError, setting
@@ -20,23 +19,7 @@ from epsilens.models.streamed_records import Coin, RowReading
 from epsilens.notes import Note
 
 if TYPE_CHECKING:
-    import pandas as pd
     from sklearn.base import BaseEstimator
-
-
-@dataclass(frozen=True, repr=False)
-class StreamedFit:
-    """A fitted model with what a study says of its table.
-
-    Attributes
-    ----------
-    baseline : StreamedBaseline
-    head : pandas.DataFrame
-        The first rows, for names and types.
-    """
-
-    baseline: StreamedBaseline
-    head: pd.DataFrame
 
 
 def readings_of(
@@ -114,7 +97,7 @@ def fit_from_parquet(
     schema: Schema | None = None,
     complete: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
     progress: Progress | None = None,
-) -> StreamedFit:
+) -> StreamedBaseline:
     """Fit a model to parquet files; see `WhatIf.fit_parquet` for the parameters.
 
     `schema` is that of the default model's encoder, if it is one; `complete` names the columns of training
@@ -141,11 +124,4 @@ def fit_from_parquet(
         for rows in (train_rows, test_rows)
     )
     baseline = fit_streamed(estimator, train_rows, test_rows, progress=progress)
-    head = _head(train_rows)
-    return StreamedFit(replace(baseline, notes=(*notes, *baseline.notes)), head)
-
-
-def _head(reading: RowReading) -> pd.DataFrame:
-    """Return a few rows, for the names and types of the columns."""
-    chosen = reading.first_rows(10).select(list(reading.features))
-    return frame_from_arrow(chosen, name=reading.source.name)
+    return replace(baseline, notes=(*notes, *baseline.notes))

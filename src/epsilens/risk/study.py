@@ -25,7 +25,7 @@ from epsilens.document import (
 from epsilens.errors import InputError, setting
 from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.fitted import FittedModel
-from epsilens.influence.question import Asked, Epsilon, read_grid
+from epsilens.influence.question import Asked, Epsilon, Question, read_grid
 from epsilens.models.dp_sgd import DPSGDSettings
 from epsilens.models.passes import place_of_work
 from epsilens.models.privacy_accounting import attack_ceiling
@@ -171,7 +171,7 @@ class AttackStudy(FittedModel):
         seed = as_count(random_state, name="random_state", least=0)
         n_models = as_count(shadow_models, name="shadow_models", least=FEWEST_MODELS)
         level = as_share(confidence, name="confidence")
-        asked = self._read_question(protect, epsilon, None, categories, "refuse")
+        asked = self._read_question(Question(epsilon, protect, categories=categories))
         shadows = RandomisedShadows(
             baseline=baseline,
             asked=asked,

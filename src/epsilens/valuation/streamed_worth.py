@@ -110,7 +110,7 @@ def leave_one_out_parquet(
     method = as_choice(method, METHODS, name="method")
     baseline = fit_from_parquet(
         estimator, train, test, label=label, weight=weight, drop=drop, progress=progress
-    ).baseline
+    )
     problem = baseline.problem
     if method == "exact" and not problem.is_quadratic:
         raise InputError(

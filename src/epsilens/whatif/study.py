@@ -3,23 +3,22 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, Self
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from epsilens._types import FloatArray, Progress
+from epsilens._types import Progress
 from epsilens._validate import as_choice, as_count, as_positive
-from epsilens.data.frames import series_name, to_vector
+from epsilens.data.columnar import frame_from_arrow
+from epsilens.data.frames import series_name
 from epsilens.document import EVERYBODY, PUBLIC_BODY
-from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning, setting
+from epsilens.errors import InputError, setting
 from epsilens.influence import (
     InverseHessian,
     PointTable,
@@ -27,22 +26,15 @@ from epsilens.influence import (
     general_point_table,
     label_point_table,
 )
-from epsilens.influence.baseline import BaselineModel, fit_baseline
+from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.fitted import FittedModel
-from epsilens.influence.question import Asked, Epsilon
+from epsilens.influence.question import Asked, Epsilon, Question
 from epsilens.influence.streamed_baseline import StreamedBaseline
-from epsilens.influence.streamed_fit import StreamedFit, fit_from_parquet
-from epsilens.models.label import classes_of
-from epsilens.models.torch_head import (
-    as_columns,
-    as_linear_model,
-    head_features,
-    read_head,
-)
-from epsilens.notes import Note
+from epsilens.influence.streamed_fit import fit_from_parquet
 from epsilens.whatif.answer import Origin, write_estimate, write_retraining
 from epsilens.whatif.cells import Method
 from epsilens.whatif.general_method import objective_of
+from epsilens.whatif.head import fit_head, refuse_inputs, with_body
 from epsilens.whatif.methods import (
     as_correction,
     as_question,
@@ -56,172 +48,71 @@ from epsilens.whatif.methods import (
 from epsilens.whatif.result import Calibration, LossChangeEstimate, fit_calibration
 from epsilens.whatif.retraining import retrain_cells
 
-# --- How a study comes by its model: tables in memory, parquet files, or the last layer of a torch module ---
-
-# --- The study of a network's last layer: its features frozen, its head the linear model that is asked about ---
-
-_FROZEN = Note(
-    "frozen-layers",
-    "the layers before the head are frozen: what other labels would do to them is not in these "
-    "numbers. A few retrainings of the whole network, given to `calibrate` as "
-    "`truth`, say how much that is.",
-)
-BODY_UNDECLARED = Note(
-    "body-undeclared",
-    "No ε is stated for this network: its body, the layers before the head, may have learnt from the true "
-    "answers. Such features give the answers back, whatever answers the head is trained on. If the body never "
-    "saw these answers, declare it: WhatIf(module, head=..., public_body=True).",
-)
-BODY_PUBLIC = Note(
-    "body-public",
-    "the body, the layers before the head, was declared public: trained without these answers. Nothing here "
-    "checks that. If the body has seen them, ε protects nothing.",
-)
+DependentGroups = Literal["refuse", "warn"]
+_FIRST_ORDER = ("influence", "paper")
+METHODS = ("auto", "influence", "newton", "exact", "retrain", "paper")
 
 
-@dataclass(frozen=True, repr=False)  # a printed record would be a leak
-class FrozenHead:
-    """A converged head, and the features it was trained on.
+class WhatIf(FittedModel):
+    """See what randomising some people's answers would do to a model, without retraining it.
+
+    Give the study a model, the data it is trained on and a test set; then ask for any group and any
+    privacy budget ε. Every answer is the expected change of the test loss, with the interval in
+    which a single real run would land 9 times in 10.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator or torch module
+        LogisticRegression, SGDClassifier(loss="log_loss"), Ridge, RidgeClassifier, LinearRegression,
+        one of their CV variants, or a Pipeline that ends in one of them; fitted or not. Transformers
+        of a pipeline are frozen. It is never changed. Or a trained torch.nn.Module, with `head`.
+    head : str, optional
+        The name of the module's last torch.nn.Linear, such as "fc" or "classifier.1" (extra
+        `epsilens[torch]`). The layers before it are frozen and run in evaluation mode; the head, one
+        output per class or one for yes/no, is trained to convergence on what it receives. Only
+        labels can be protected.
+    regularisation : float
+        With a head only: C of LogisticRegression, the objective being Σℓ + ‖W‖²/(2C). SGD's
+        `weight_decay` λ beside a mean loss over n records is C = 1/(nλ), up to its shrinking the bias
+        too, which is free here; AdamW's has no objective.
+    public_body : bool
+        With a head only: True declares that the layers before it were trained without the answers that
+        are protected, such as on public data. Without that no ε is stated: `record_epsilon` is infinite,
+        `estimate` raises a `PrivacyLeakWarning`, and `choose`, `decide` and the report refuse.
 
     Attributes
     ----------
-    baseline : BaselineModel
-    features : array of shape (n, in_features)
+    coef_ : array of shape (n_features,), or (n_classes, n_features) for more than two classes
+        Coefficients of the converged model, in the units of the features it sees.
+    intercept_ : float or array of shape (n_classes,)
+    baseline_ : object
+        The converged model with its curvature and its outcomes on the test set.
+
+    Notes
+    -----
+    The results are functions of the raw data and not private themselves: publishing them, or tuning
+    ε on them, leaks.
+
+    References
+    ----------
+    P1: A. N. Carey, M.-H. Van, X. Wu, "Evaluating the Impact of Local Differential Privacy on
+    Utility Loss via Influence Functions".
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame({"age": rng.normal(size=600), "income": rng.normal(size=600)})
+    >>> smokes = pd.Series(rng.random(600) < 1 / (1 + np.exp(-X["age"])), name="smokes")
+    >>> smokes = smokes.astype("category")
+    >>> study = WhatIf(LogisticRegression()).fit(X[:400], smokes[:400], X[400:], smokes[400:])
+    >>> result = study.estimate(protect=["smokes"], epsilon=[0.5, 2.0])
+    >>> result.to_frame()[["epsilon", "method", "trusted"]]
+       epsilon method  trusted
+    0      0.5  exact     True
+    1      2.0  exact     True
     """
-
-    baseline: BaselineModel
-    features: FloatArray
-
-
-def is_module(estimator: object) -> bool:
-    """Return whether something is a torch module, without importing torch for it."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(estimator, torch.nn.Module)
-
-
-def refuse_head(estimator: object, regularisation: float, *, public_body: object) -> None:
-    """Refuse a module without a head, and beside an estimator what belongs to a head."""
-    if is_module(estimator):
-        raise InputError(
-            "a torch module must be given with the name of its last linear layer. Write "
-            'WhatIf(module, head="fc").'
-        )
-    if regularisation != 1.0:
-        raise InputError(
-            f"{setting('regularisation')} is for the head of a torch module, and there is no "
-            f"{setting('head')}. Set the penalty of the estimator itself."
-        )
-    if public_body:
-        raise InputError(
-            f"{setting('public_body')} is about the layers before the head of a torch module, and "
-            f"there is no {setting('head')}. Leave it out."
-        )
-
-
-def fit_head(
-    module: object,
-    head: str,
-    X: object,
-    y: object,
-    X_test: object,
-    y_test: object,
-    *,
-    regularisation: float,
-    public_body: object,
-    sample_weight: object | None,
-    sample_weight_test: object | None,
-    progress: Progress | None,
-) -> FrozenHead:
-    """Train the head to convergence on frozen features; see `WhatIf.fit` for the parameters."""
-    layer = read_head(module, head)
-    strength = as_positive(regularisation, name="regularisation")
-    if not isinstance(public_body, bool):
-        raise InputTypeError(
-            argument="public_body",
-            expected="True or False",
-            got=type(public_body).__name__,
-            hint=(
-                "True declares that the layers before the head were trained without these answers."
-            ),
-        )
-    assert is_module(module)  # noqa: S101  (read_head has looked)
-    was_training = bool(getattr(module, "training"))  # noqa: B009
-    y, y_test = as_columns(y), as_columns(y_test)
-    classes = classes_of(y)
-    model = as_linear_model(layer, classes, regularisation=strength)
-    missing = len(classes) - len(np.unique(to_vector(y)))
-    if missing:
-        raise InputError(
-            f"every class of a head must occur among the training labels, but {missing} do not: their bias "
-            "has no finite optimum. Leave these classes out, or train on more records."
-        )
-    features = head_features(module, head, X, what="training", progress=progress)
-    test_features = head_features(module, head, X_test, what="test", progress=progress)
-    baseline = fit_baseline(
-        model,
-        features,
-        y,
-        test_features,
-        y_test,
-        sample_weight=as_columns(sample_weight),
-        sample_weight_test=as_columns(sample_weight_test),
-        given="head",
-    )
-    label = baseline.label
-    if label.origin == "observed" and list(classes) == list(range(len(classes))):
-        label = replace(label, origin="given")  # the outputs of the head declare its classes
-    notes = [*baseline.notes, _FROZEN]
-    if was_training:
-        notes.append(
-            Note(
-                "training-mode",
-                "the module was in training mode; its features are taken in evaluation mode, without dropout "
-                "and with BatchNorm's running averages.",
-            )
-        )
-    return FrozenHead(replace(baseline, label=label, notes=tuple(notes)), features)
-
-
-def refuse_inputs(
-    protect: str | Iterable[str] | None, groups: Mapping[str, object] | None, label: str | None
-) -> list[str] | None:
-    """Return what is protected; refuse anything but the label, and groups by expressions.
-
-    The inputs of a network are not columns of its head: randomising one would change every feature.
-    """
-    known = {"label", "y", *([] if label is None else [label])}
-    names = None if protect is None else [protect] if isinstance(protect, str) else list(protect)
-    if names is not None and not set(names) <= known:
-        raise InputError(
-            f"with a {setting('head')} only the label can be protected: an input passes through "
-            "the frozen layers and has no column of its own in the head. Leave "
-            f"{setting('protect')} out, or name {label or 'label'!r}."
-        )
-    if isinstance(groups, Mapping) and any(isinstance(group, str) for group in groups.values()):
-        raise InputError(
-            f"with a {setting('head')} groups must be masks over the training records, got an "
-            "expression: its columns are not in the head. Give an array of booleans."
-        )
-    return names
-
-
-def with_body(asked: Asked, *, public_body: bool) -> Asked:
-    """Return a question with what was declared of the body; undeclared, a record's ε is infinite."""
-    if public_body:
-        return replace(asked, notes=[*asked.notes, BODY_PUBLIC])
-    BODY_UNDECLARED.warn(PrivacyLeakWarning, stacklevel=4)
-    return replace(
-        asked,
-        record_epsilons=(math.inf,) * len(asked.record_epsilons),
-        notes=[*asked.notes, BODY_UNDECLARED],
-    )
-
-
-# --- How a study comes by its model: tables in memory, parquet files, or the last layer of a torch module ---
-
-
-class FittedStudy(FittedModel):
-    """A model with the data it is trained on and a test set; `WhatIf` asks the questions."""
 
     def __init__(
         self,
@@ -266,7 +157,7 @@ class FittedStudy(FittedModel):
         WhatIf
         """
         if self.head is not None:
-            found = fit_head(
+            model, features = fit_head(
                 self.estimator,
                 self.head,
                 X,
@@ -279,9 +170,9 @@ class FittedStudy(FittedModel):
                 sample_weight_test=sample_weight_test,
                 progress=progress,
             )
-            self._keep(found.baseline, found.features, label_name=series_name(y), template=X)
+            self._keep(model, features, label_name=series_name(y), template=X)
         else:
-            refuse_head(self.estimator, self.regularisation, public_body=self.public_body)
+            self._refuse_head()
             self._fit_tables(
                 X,
                 y,
@@ -290,7 +181,6 @@ class FittedStudy(FittedModel):
                 sample_weight=sample_weight,
                 sample_weight_test=sample_weight_test,
             )
-        self._name_coefficients()
         return self
 
     def fit_parquet(
@@ -361,7 +251,7 @@ class FittedStudy(FittedModel):
                 f"{setting('head')} is for a torch module, whose inputs are tensors in memory. "
                 "Use `fit`."
             )
-        fitted = fit_from_parquet(
+        model = fit_from_parquet(
             self.estimator,
             train,
             test,
@@ -372,43 +262,41 @@ class FittedStudy(FittedModel):
             seed=random_state,
             progress=progress,
         )
-        self.keep_streamed(fitted)
+        self.keep_streamed(model)
         return self
 
-    def keep_streamed(self, fitted: StreamedFit) -> None:
+    def keep_streamed(self, model: StreamedBaseline) -> None:
         """Take a model that was fitted to parquet files for this study's."""
-        name = fitted.baseline.label.name
-        self._keep(fitted.baseline, fitted.head, label_name=name, template=fitted.head)
-        self._name_coefficients()
+        reading = model.problem.rows.reading
+        # A few rows, for the names and types of the columns.
+        rows = reading.first_rows(10).select(list(reading.features))
+        head = frame_from_arrow(rows, name=reading.source.name)
+        self._keep(model, head, label_name=model.label.name, template=head)
 
-    def _name_coefficients(self) -> None:
-        one = len(self.baseline_.intercept) == 1
-        self.coef_ = self.baseline_.coefficients[0] if one else self.baseline_.coefficients
-        self.intercept_ = float(self.baseline_.intercept[0]) if one else self.baseline_.intercept
+    def _refuse_head(self) -> None:
+        """Refuse a module without a head, and beside an estimator what belongs to a head."""
+        torch = sys.modules.get("torch")  # nothing is imported for it
+        if torch is not None and isinstance(self.estimator, torch.nn.Module):
+            raise InputError(
+                "a torch module must be given with the name of its last linear layer. Write "
+                'WhatIf(module, head="fc").'
+            )
+        if self.regularisation != 1.0:
+            raise InputError(
+                f"{setting('regularisation')} is for the head of a torch module, and there is no "
+                f"{setting('head')}. Set the penalty of the estimator itself."
+            )
+        if self.public_body:
+            raise InputError(
+                f"{setting('public_body')} is about the layers before the head of a torch module, and "
+                f"there is no {setting('head')}. Leave it out."
+            )
 
-    def _ask(
-        self,
-        protect: str | Iterable[str] | None,
-        epsilon: Epsilon,
-        groups: Mapping[str, object] | None,
-        categories: Mapping[str, Sequence[object]] | None,
-        dependent_groups: str,
-        *,
-        mechanism: str = "rr",
-        is_paper: bool = False,
-    ) -> tuple[Asked, BaselineModel | StreamedBaseline]:
+    def _ask(self, question: Question) -> tuple[Asked, BaselineModel | StreamedBaseline]:
+        """Return the checked question, and the model as it is asked about."""
         if self.head is not None:
-            protect = refuse_inputs(protect, groups, self.label_name_)
-        asked = self._read_question(
-            protect,
-            epsilon,
-            groups,
-            categories,
-            dependent_groups,
-            columns=None if self.head is None else [],
-            mechanism=mechanism,
-            is_paper=is_paper,
-        )
+            question = refuse_inputs(question, self.label_name_)
+        asked = self._read_question(question, columns=None if self.head is None else [])
         if self.head is not None:
             asked = with_body(asked, public_body=self.public_body)
         return asked, self.baseline_.for_question(asked.label, asked.groups)
@@ -421,75 +309,6 @@ class FittedStudy(FittedModel):
             template=self._template,
             declared={} if self.head is None else {PUBLIC_BODY: self.public_body},
         )
-
-
-# --- `WhatIf`: the study of what randomising these people's answers at ε would do to the model ---
-
-DependentGroups = Literal["refuse", "warn"]
-_FIRST_ORDER = ("influence", "paper")
-METHODS = ("auto", "influence", "newton", "exact", "retrain", "paper")
-
-
-class WhatIf(FittedStudy):
-    """See what randomising some people's answers would do to a model, without retraining it.
-
-    Give the study a model, the data it is trained on and a test set; then ask for any group and any
-    privacy budget ε. Every answer is the expected change of the test loss, with the interval in
-    which a single real run would land 9 times in 10.
-
-    Parameters
-    ----------
-    estimator : scikit-learn estimator or torch module
-        LogisticRegression, SGDClassifier(loss="log_loss"), Ridge, RidgeClassifier, LinearRegression,
-        one of their CV variants, or a Pipeline that ends in one of them; fitted or not. Transformers
-        of a pipeline are frozen. It is never changed. Or a trained torch.nn.Module, with `head`.
-    head : str, optional
-        The name of the module's last torch.nn.Linear, such as "fc" or "classifier.1" (extra
-        `epsilens[torch]`). The layers before it are frozen and run in evaluation mode; the head, one
-        output per class or one for yes/no, is trained to convergence on what it receives. Only
-        labels can be protected.
-    regularisation : float
-        With a head only: C of LogisticRegression, the objective being Σℓ + ‖W‖²/(2C). SGD's
-        `weight_decay` λ beside a mean loss over n records is C = 1/(nλ), up to its shrinking the bias
-        too, which is free here; AdamW's has no objective.
-    public_body : bool
-        With a head only: True declares that the layers before it were trained without the answers that
-        are protected, such as on public data. Without that no ε is stated: `record_epsilon` is infinite,
-        `estimate` raises a `PrivacyLeakWarning`, and `choose`, `decide` and the report refuse.
-
-    Attributes
-    ----------
-    coef_ : array of shape (n_features,), or (n_classes, n_features) for more than two classes
-        Coefficients of the converged model, in the units of the features it sees.
-    intercept_ : float or array of shape (n_classes,)
-    baseline_ : object
-        The converged model with its curvature and its outcomes on the test set.
-
-    Notes
-    -----
-    The results are functions of the raw data and not private themselves: publishing them, or tuning
-    ε on them, leaks.
-
-    References
-    ----------
-    P1: A. N. Carey, M.-H. Van, X. Wu, "Evaluating the Impact of Local Differential Privacy on
-    Utility Loss via Influence Functions".
-
-    Examples
-    --------
-    >>> import numpy as np, pandas as pd
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X = pd.DataFrame({"age": rng.normal(size=600), "income": rng.normal(size=600)})
-    >>> smokes = pd.Series(rng.random(600) < 1 / (1 + np.exp(-X["age"])), name="smokes")
-    >>> smokes = smokes.astype("category")
-    >>> study = WhatIf(LogisticRegression()).fit(X[:400], smokes[:400], X[400:], smokes[400:])
-    >>> result = study.estimate(protect=["smokes"], epsilon=[0.5, 2.0])
-    >>> result.to_frame()[["epsilon", "method", "trusted"]]
-       epsilon method  trusted
-    0      0.5  exact     True
-    1      2.0  exact     True
-    """
 
     def estimate(
         self,
@@ -581,13 +400,9 @@ class WhatIf(FittedStudy):
             )
         seed = as_count(random_state, name="random_state", least=0)
         asked, baseline = self._ask(
-            protect,
-            epsilon,
-            groups,
-            categories,
-            dependent_groups,
-            mechanism=mechanism,
-            is_paper=method == "paper",
+            Question(
+                epsilon, protect, groups, categories, mechanism, method == "paper", dependent_groups
+            )
         )
         corrected = as_correction(correction, asked, baseline)
         question = as_question(asked, corrected=corrected, n_draws=n_draws, seed=seed)
@@ -669,7 +484,9 @@ class WhatIf(FittedStudy):
         repeats = as_count(repeats, name="repeats", least=1)
         seed = as_count(random_state, name="random_state", least=0)
         asked, baseline = self._ask(
-            protect, epsilon, groups, categories, dependent_groups, mechanism=mechanism
+            Question(
+                epsilon, protect, groups, categories, mechanism, dependent_groups=dependent_groups
+            )
         )
         corrected = as_correction(correction, asked, baseline)
         runs = retrain_cells(
@@ -760,7 +577,7 @@ class WhatIf(FittedStudy):
         check_is_fitted(self, "baseline_")
         n_parameters = self.baseline_.problem.n_parameters
         inverse = as_inverse_hessian(inverse_hessian, n_parameters=n_parameters)
-        asked, baseline = self._ask(protect, 1.0, None, categories, "warn")
+        asked, baseline = self._ask(Question(1.0, protect, categories=categories))
         refuse_matrix_free(baseline, inverse)
         solution = solve_first_order(baseline, inverse).solution
         if isinstance(baseline, StreamedBaseline):

@@ -11,7 +11,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from epsilens.influence.question import read_question
+from epsilens.influence.question import Question, read_question
 from epsilens.risk import AttackStudy
 from epsilens.risk.randomised_shadows import RandomisedShadows
 
@@ -44,15 +44,7 @@ def make_shadows(
 ) -> RandomisedShadows:
     X, y = table(n_classes=n_classes)
     study = AttackStudy(pipeline(model, X)).fit(X[:240], y[:240], X[240:], y[240:])
-    asked = read_question(
-        study.baseline_,
-        protect=protect,
-        epsilon=epsilon,
-        groups=None,
-        categories=None,
-        dependent_groups="refuse",
-        columns=list(X.columns),
-    )
+    asked = read_question(study.baseline_, Question(epsilon, protect), columns=list(X.columns))
     return RandomisedShadows(study.baseline_, asked, 5, seed=3, targets=np.arange(240))
 
 

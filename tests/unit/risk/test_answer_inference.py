@@ -179,13 +179,10 @@ def test_the_interval_holds_one_release():
     study = AttackStudy(LogisticRegression()).fit(X[:200], y[:200], X[200:], y[200:])
 
     def shadows(seed: int) -> object:
-        from epsilens.influence.question import read_question
+        from epsilens.influence.question import Question, read_question
         from epsilens.risk.randomised_shadows import RandomisedShadows
 
-        asked = read_question(
-            study.baseline_, protect=["y"], epsilon=1.0, groups=None, categories=None,
-            dependent_groups="refuse", columns=list("abcd"),
-        )  # fmt: skip
+        asked = read_question(study.baseline_, Question(1.0, ["y"]), columns=list("abcd"))
         return RandomisedShadows(study.baseline_, asked, 400, seed, np.arange(200))
 
     cell = study.estimate(protect="y", epsilon=[1.0], shadow_models=400, random_state=1)
