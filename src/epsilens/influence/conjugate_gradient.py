@@ -3,14 +3,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from epsilens._types import FloatArray
 from epsilens._validate import as_count, as_share
-from epsilens.errors import ApproximationWarning, setting
-from epsilens.influence.inverse_hessian import HessianOperator, InverseSolution, relative_norms
+from epsilens.errors import setting
+from epsilens.influence.inverse_hessian import (
+    HessianOperator,
+    InverseHessian,
+    InverseSolution,
+    found_solution,
+    relative_norms,
+)
 from epsilens.notes import Note
 
 _MOST_RESTARTS = 5
@@ -18,7 +25,7 @@ _FLAT = 1e-14
 
 
 @dataclass(frozen=True)
-class ConjugateGradient:
+class ConjugateGradient(InverseHessian):
     """Solve Hv = η step by step, each step one product with the Hessian.
 
     The number of steps grows with the root of the condition number, so features that are nearly
@@ -46,30 +53,13 @@ class ConjugateGradient:
     array([2., 2.])
     """
 
+    name: ClassVar[str] = "cg"
     tolerance: float = 1e-8
     max_iterations: int = 1000
 
     def __post_init__(self) -> None:
         as_share(self.tolerance, name="tolerance")
         as_count(self.max_iterations, name="max_iterations")
-
-    @property
-    def name(self) -> str:
-        """As it is asked for by name."""
-        return "cg"
-
-    @property
-    def is_matrix_free(self) -> bool:
-        """Yes."""
-        return True
-
-    def settings(self) -> dict[str, object]:
-        """Return name, tolerance and limit."""
-        return {"solver": self.name, **asdict(self)}
-
-    def loosened(self, tolerance: float) -> ConjugateGradient:
-        """Return the same with a tolerance of at least this."""
-        return replace(self, tolerance=max(self.tolerance, tolerance))
 
     def solve(
         self, operator: HessianOperator, right: FloatArray, *, quiet: bool = False
@@ -99,19 +89,15 @@ class ConjugateGradient:
             after = relative_norms(residual, columns)
             if (after > np.maximum(self.tolerance, 0.5 * before)).any():
                 break
-        relative = float(relative_norms(residual, columns).max(initial=0.0))
-        converged = relative <= self.tolerance
-        note = None if converged else self._note(relative, n_iterations)
-        if note and not quiet:
-            note.warn(ApproximationWarning, stacklevel=2)
-        return InverseSolution(
-            vector=vector.reshape(right.shape),
-            residual=residual.reshape(right.shape),
-            relative_residual=relative,
+        return found_solution(
+            right,
+            vector,
+            residual,
+            self.tolerance,
+            lambda relative: self._note(relative, n_iterations),
+            quiet=quiet,
             n_products=n_products,
             n_passes=n_passes,
-            converged=converged,
-            note=note,
         )
 
     def _descend(

@@ -9,9 +9,10 @@ vectors are multiplied by, one pass over the records for any number of vectors, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -261,27 +262,29 @@ class InverseSolution:
         return float(along.std(ddof=1) / np.sqrt(len(along)))
 
 
-@runtime_checkable
-class InverseHessian(Protocol):
-    """A way to find H⁻¹η: `Cholesky`, `ConjugateGradient` or `StochasticEstimation`."""
+@dataclass(frozen=True)
+class InverseHessian:
+    """A way to find H⁻¹η: `Cholesky`, `ConjugateGradient` or `StochasticEstimation`.
 
-    @property
-    def name(self) -> str:
-        """The way in one word, as it is asked for by name."""
-        ...
+    Attributes
+    ----------
+    name : str
+        The way in one word, as it is asked for by name.
+    is_matrix_free : bool
+        Whether no matrix of parameters × parameters is formed.
+    """
 
-    @property
-    def is_matrix_free(self) -> bool:
-        """Whether no matrix of parameters × parameters is formed."""
-        ...
+    name: ClassVar[str]
+    is_matrix_free: ClassVar[bool] = True
 
     def settings(self) -> dict[str, object]:
         """Return name and settings, as results carry them."""
-        ...
+        return {"solver": self.name, **asdict(self)}
 
     def loosened(self, tolerance: float) -> InverseHessian:
         """Return the same with a tolerance of at least this, for what needs few digits."""
-        ...
+        own = asdict(self).get("tolerance")
+        return self if own is None else replace(self, tolerance=max(own, tolerance))  # type: ignore[call-arg]
 
     def solve(
         self, operator: HessianOperator, right: FloatArray, *, quiet: bool = False
@@ -295,7 +298,38 @@ class InverseHessian(Protocol):
         quiet : bool
             Leave the `ApproximationWarning` of a solution that did not converge to the caller.
         """
-        ...
+        raise NotImplementedError
+
+
+def found_solution(
+    right: FloatArray,
+    vector: FloatArray,
+    residual: FloatArray,
+    tolerance: float,
+    note_of: Callable[[float], Note],
+    *,
+    quiet: bool,
+    n_products: int,
+    n_passes: int,
+    repeats: FloatArray | None = None,
+) -> InverseSolution:
+    """Return what a solver found in the shape of the right-hand side, with a note where it did not get there."""
+    columns = right.reshape(len(right), -1)
+    relative = float(relative_norms(residual.reshape(columns.shape), columns).max(initial=0.0))
+    converged = relative <= tolerance
+    note = None if converged else note_of(relative)
+    if note and not quiet:
+        note.warn(ApproximationWarning, stacklevel=3)
+    return InverseSolution(
+        vector=vector.reshape(right.shape),
+        residual=residual.reshape(right.shape),
+        relative_residual=relative,
+        n_products=n_products,
+        n_passes=n_passes,
+        converged=converged,
+        note=note,
+        repeats=None if repeats is None else repeats.reshape(len(repeats), *right.shape),
+    )
 
 
 # --- H⁻¹η by factorising the Hessian: exact to rounding, O(np² + p³) (P1 Table I, "X") ---
@@ -304,7 +338,7 @@ _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
-class Cholesky:
+class Cholesky(InverseHessian):
     """Factorise the Hessian once; every further vector then costs O(p²).
 
     The fastest way up to some hundred parameters, and a fitted study has the factor already. With many
@@ -319,23 +353,8 @@ class Cholesky:
     array([2., 2.])
     """
 
-    @property
-    def name(self) -> str:
-        """As it is asked for by name."""
-        return "cholesky"
-
-    @property
-    def is_matrix_free(self) -> bool:
-        """No: the matrix is formed."""
-        return False
-
-    def settings(self) -> dict[str, object]:
-        """Return the name; there is nothing to set."""
-        return {"solver": self.name}
-
-    def loosened(self, tolerance: float) -> Cholesky:
-        """Return itself: a factor has no tolerance."""
-        return self
+    name: ClassVar[str] = "cholesky"
+    is_matrix_free: ClassVar[bool] = False
 
     def solve(
         self, operator: HessianOperator, right: FloatArray, *, quiet: bool = False
@@ -348,24 +367,17 @@ class Cholesky:
             If the Hessian is not positive definite to working precision.
         """
         vector = operator.factor.solve(right)
-        residual = right - operator.factor.hessian @ vector
-        columns = right.reshape(len(right), -1)
-        relative = float(relative_norms(residual.reshape(columns.shape), columns).max(initial=0.0))
-        note = None
-        if not relative <= _ROUNDING:
-            note = Note(
+        return found_solution(
+            right,
+            vector,
+            right - operator.factor.hessian @ vector,
+            _ROUNDING,
+            lambda relative: Note(
                 "solver-not-converged",
                 f"the factorised Hessian leaves a relative residual of {relative:.1e}: it is too badly "
                 "conditioned for double precision. Add regularisation.",
-            )
-            if not quiet:
-                note.warn(ApproximationWarning, stacklevel=2)
-        return InverseSolution(
-            vector=vector,
-            residual=residual,
-            relative_residual=relative,
-            n_products=columns.shape[1],
+            ),
+            quiet=quiet,
+            n_products=right.size // len(right),
             n_passes=1,
-            converged=note is None,
-            note=note,
         )

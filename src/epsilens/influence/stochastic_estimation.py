@@ -8,15 +8,22 @@ s, the depth and the number of repeats are left to the reader, and nothing says 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._types import FloatArray
 from epsilens._validate import as_count, as_share
-from epsilens.errors import ApproximationWarning, InputError, setting
-from epsilens.influence.inverse_hessian import HessianOperator, InverseSolution, relative_norms
+from epsilens.errors import InputError, setting
+from epsilens.influence.inverse_hessian import (
+    HessianOperator,
+    InverseHessian,
+    InverseSolution,
+    found_solution,
+    relative_norms,
+)
 from epsilens.notes import Note
 
 _PASSES_PER_CHAIN = 4
@@ -28,7 +35,7 @@ _PREPARATION = _POWER_ITERATIONS + 2
 
 
 @dataclass(frozen=True)
-class StochasticEstimation:
+class StochasticEstimation(InverseHessian):
     """Estimate H⁻¹η from small random parts of the records, over and over.
 
     This is useful where one pass over the records is expensive. The answer carries a Monte-Carlo error, and
@@ -82,6 +89,7 @@ class StochasticEstimation:
     (True, array([0.504, 1.065]))
     """
 
+    name: ClassVar[str] = "stochastic"
     tolerance: float = 1e-4
     max_passes: int = 500
     batch_size: int = 64
@@ -103,26 +111,8 @@ class StochasticEstimation:
             )
 
     @property
-    def name(self) -> str:
-        """As it is asked for by name."""
-        return "stochastic"
-
-    @property
-    def is_matrix_free(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
     def _round_passes(self) -> int:
         return self.n_repeats * _PASSES_PER_CHAIN + 1
-
-    def settings(self) -> dict[str, object]:
-        """Return name and settings."""
-        return {"solver": self.name, **asdict(self)}
-
-    def loosened(self, tolerance: float) -> StochasticEstimation:
-        """Return the same with a tolerance of at least this."""
-        return replace(self, tolerance=max(self.tolerance, tolerance))
 
     def solve(
         self, operator: HessianOperator, right: FloatArray, *, quiet: bool = False
@@ -158,20 +148,16 @@ class StochasticEstimation:
             relative = relative_norms(residual, columns)
             if not (better | (relative <= self.tolerance)).all():
                 scale *= 2.0
-        worst = float(relative.max(initial=0.0))
-        converged = worst <= self.tolerance
-        note = None if converged else self._note(worst)
-        if note and not quiet:
-            note.warn(ApproximationWarning, stacklevel=2)
-        return InverseSolution(
-            vector=vector.reshape(right.shape),
-            residual=residual.reshape(right.shape),
-            relative_residual=worst,
+        return found_solution(
+            right,
+            vector,
+            residual,
+            self.tolerance,
+            self._note,
+            quiet=quiet,
             n_products=n_products,
             n_passes=n_passes,
-            converged=converged,
-            note=note,
-            repeats=repeats.reshape(self.n_repeats, *right.shape),
+            repeats=repeats,
         )
 
     def _chain(

@@ -35,10 +35,10 @@ from epsilens.influence import FirstOrder
 from epsilens.influence.question import Asked
 from epsilens.models.passes import place_of_work
 from epsilens.notes import Note
-from epsilens.whatif.cells import CellAnswer
+from epsilens.whatif.cells import OUTCOMES, CellAnswer
 from epsilens.whatif.methods import AnyBaseline
 from epsilens.whatif.result import INTERVAL_CONFIDENCE, LossChangeEstimate
-from epsilens.whatif.retraining import RUN_OUTCOMES, Run, runs_outcomes
+from epsilens.whatif.retraining import Run, runs_outcomes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,62 +69,6 @@ class Origin:
     fingerprint: str
     template: object
     declared: Mapping[str, bool]
-
-    def provenance(
-        self, asked: Asked, method: str, seed: int, seconds: float, **settings: object
-    ) -> Provenance:
-        """Return method, settings, seed and time."""
-        return Provenance(
-            method=method,
-            settings={
-                "protect": list(asked.names),
-                "n_answers": list(asked.n_answers),
-                "mechanism": asked.mechanism,
-                "epsilon": dict(asked.budgets[0]) if asked.is_mapping else list(asked.epsilons),
-                "groups": [group.name for group in asked.groups],
-                "estimator": self.estimator,
-                "loss": self.baseline.problem.loss.name,
-                **self.declared,
-                **settings,
-                **place_of_work(),
-            },
-            seed=seed,
-            simulated=True,
-            schema_fingerprint=self.fingerprint,
-            seconds=seconds,
-        )
-
-    def document(
-        self,
-        asked: Asked,
-        cells: list[WhatIfCell],
-        intervals: list[OutcomeInterval],
-        provenance: Provenance,
-        *,
-        retrained: bool,
-    ) -> WhatIfDocument:
-        """Return the document, with what must be known about its numbers."""
-        notes = [*self.baseline.notes, *asked.notes]
-        lost = sum(cell.loss_change is None for cell in cells)
-        if lost:
-            notes.append(
-                Note(
-                    "cells-without-answer",
-                    f"{lost} of {len(cells)} cells have no answer: the objective has no minimum with a "
-                    "positive definite Hessian near the model (a corrected loss need not be convex).",
-                )
-            )
-        notes += untrusted_notes(cells)
-        return WhatIfDocument(
-            provenance=provenance,
-            notes=notes,
-            number_types=whatif_number_types(
-                retrained=retrained, is_about_privacy=self.declared.get(PUBLIC_BODY, True)
-            ),
-            baseline=self.baseline.numbers(),
-            cells=cells,
-            intervals=intervals,
-        )
 
 
 ABOUT_CHECKS = frozenset({"cost-measured", "estimates-unchecked"})
@@ -178,6 +122,36 @@ def write_estimate(
     first_order: FirstOrder | None = None,
 ) -> LossChangeEstimate:
     """Return the result of a method."""
+    correction = "forward" if corrected else "none"
+    n_draws = max(len(answer.loss_runs) for answer in answers)  # wide models draw fewer than asked
+    settings: dict[str, object] = {"n_draws": n_draws, "correction": correction}
+    drawn = [answer.standard_error for answer in answers if answer.standard_error is not None]
+    if drawn:
+        settings["inverse_hessian"] = {"solver": "cg", "loss_change_standard_error": max(drawn)}
+        asked.notes.append(
+            Note(
+                "drawn-runs",
+                f"the part of second order is a mean over {n_draws} drawn runs: in the worst cell the change "
+                f"of loss has a Monte-Carlo standard error of {max(drawn):.1g}.",
+            )
+        )
+    if first_order is not None:
+        settings["inverse_hessian"] = _solver_settings(first_order, answers)
+        asked.notes.extend(_solver_notes(first_order, answers))
+    return _written(origin, asked, answers, method, seed, seconds, settings)
+
+
+def _written(
+    origin: Origin,
+    asked: Asked,
+    answers: list[CellAnswer],
+    method: str,
+    seed: int,
+    seconds: float,
+    settings: dict[str, object],
+    retrained: pd.DataFrame | None = None,
+) -> LossChangeEstimate:
+    """Return cells, intervals, provenance, and what must be known about the numbers."""
     cells, intervals = [], []
     for answer in answers:
         group, at = asked.groups[answer.group_index].name, asked.epsilons[answer.epsilon_index]
@@ -196,29 +170,53 @@ def write_estimate(
             )
         )
         intervals += [
-            _interval(group, shown, name, pair) for name, pair in answer.intervals.items()
+            OutcomeInterval(group=group, epsilon=shown, outcome=name, low=low, high=high)  # type: ignore[arg-type]
+            for name, (low, high) in answer.intervals.items()
         ]
-    correction = "forward" if corrected else "none"
-    n_draws = max(len(answer.loss_runs) for answer in answers)  # wide models draw fewer than asked
-    settings: dict[str, object] = {"n_draws": n_draws, "correction": correction}
-    drawn = [answer.standard_error for answer in answers if answer.standard_error is not None]
-    if drawn:
-        settings["inverse_hessian"] = {"solver": "cg", "loss_change_standard_error": max(drawn)}
-        asked.notes.append(
+    notes = [*origin.baseline.notes, *asked.notes]
+    lost = sum(cell.loss_change is None for cell in cells)
+    if lost:
+        notes.append(
             Note(
-                "drawn-runs",
-                f"the part of second order is a mean over {n_draws} drawn runs: in the worst cell the change "
-                f"of loss has a Monte-Carlo standard error of {max(drawn):.1g}.",
+                "cells-without-answer",
+                f"{lost} of {len(cells)} cells have no answer: the objective has no minimum with a "
+                "positive definite Hessian near the model (a corrected loss need not be convex).",
             )
         )
-    if first_order is not None:
-        settings["inverse_hessian"] = _solver_settings(first_order, answers)
-        asked.notes.extend(_solver_notes(first_order, answers))
-    provenance = origin.provenance(asked, method, seed, seconds, **settings)
+    document = WhatIfDocument(
+        provenance=Provenance(
+            method=method,
+            settings={
+                "protect": list(asked.names),
+                "n_answers": list(asked.n_answers),
+                "mechanism": asked.mechanism,
+                "epsilon": dict(asked.budgets[0]) if asked.is_mapping else list(asked.epsilons),
+                "groups": [group.name for group in asked.groups],
+                "estimator": origin.estimator,
+                "loss": origin.baseline.problem.loss.name,
+                **origin.declared,
+                **settings,
+                **place_of_work(),
+            },
+            seed=seed,
+            simulated=True,
+            schema_fingerprint=origin.fingerprint,
+            seconds=seconds,
+        ),
+        notes=notes + untrusted_notes(cells),
+        number_types=whatif_number_types(
+            retrained=retrained is not None,
+            is_about_privacy=origin.declared.get(PUBLIC_BODY, True),
+        ),
+        baseline=origin.baseline.numbers(),
+        cells=cells,
+        intervals=intervals,
+    )
     return LossChangeEstimate(
-        document=origin.document(asked, cells, intervals, provenance, retrained=False),
+        document=document,
         loss_draws=tuple(answer.loss_runs for answer in answers),
         template=origin.template,
+        retrained=retrained,
     )
 
 
@@ -267,18 +265,6 @@ def _solver_notes(first_order: FirstOrder, answers: list[CellAnswer]) -> list[No
     return notes
 
 
-def _interval(
-    group: str, epsilon: float | None, outcome: str, ends: tuple[float, float]
-) -> OutcomeInterval:
-    return OutcomeInterval(
-        group=group,
-        epsilon=epsilon,
-        outcome=outcome,  # type: ignore[arg-type]
-        low=ends[0],
-        high=ends[1],
-    )
-
-
 def write_retraining(
     origin: Origin,
     asked: Asked,
@@ -290,74 +276,52 @@ def write_retraining(
     seconds: float,
 ) -> LossChangeEstimate:
     """Return the mean and the 5–95 % quantiles over retrained runs."""
-    table = _runs_table(origin.baseline, asked, runs, repeats)
-    cells, intervals, draws = [], [], []
-    by_cell = dict(list(table.groupby(["group", "epsilon"], sort=False)))
-    for group in asked.groups:
-        for at, record in zip(asked.epsilons, asked.record_epsilons, strict=True):
-            part = by_cell[(group.name, at)]
-            shown = None if asked.is_mapping else at
-            loss = part["loss_change"].to_numpy(dtype=np.float64)
-            low, high = np.quantile(loss, [0.05, 0.95])
-            cells.append(
-                WhatIfCell(
-                    group=group.name,
-                    epsilon=shown,
-                    record_epsilon=record,
-                    method="retrain",
-                    loss_change=float(loss.mean()),
-                    loss_change_low=float(low),
-                    loss_change_high=float(high),
-                    trusted=True,
-                    **{
-                        f"{outcome}_change": _mean_or_none(part[f"{outcome}_change"])
-                        for outcome in RUN_OUTCOMES[1:]
-                    },
-                )
-            )
-            for outcome in RUN_OUTCOMES[1:]:
-                values = part[f"{outcome}_change"].to_numpy(dtype=np.float64)
-                if not np.isnan(values).any():
-                    ends = np.quantile(values, [0.05, 0.95])
-                    intervals.append(
-                        _interval(group.name, shown, outcome, (float(ends[0]), float(ends[1])))
-                    )
-            draws.append(loss)
-    correction = "forward" if corrected else "none"
-    provenance = origin.provenance(
-        asked, "retrain", seed, seconds, repeats=repeats, correction=correction
-    )
-    return LossChangeEstimate(
-        document=origin.document(asked, cells, intervals, provenance, retrained=True),
-        loss_draws=tuple(draws),
-        template=origin.template,
-        retrained=table[list(_DRAWS_COLUMNS)],
-    )
-
-
-def _mean_or_none(column: pd.Series[float]) -> float | None:
-    values = column.to_numpy(dtype=np.float64)
-    return None if np.isnan(values).any() else float(values.mean())
-
-
-def _runs_table(
-    baseline: AnyBaseline, asked: Asked, runs: dict[tuple[str, float, int], Run], repeats: int
-) -> pd.DataFrame:
     import pandas as pd
 
-    rows = []
-    for group in asked.groups:
-        before = runs_outcomes(baseline, group, baseline.theta[:, None])[0]
-        for at in asked.epsilons:
-            for repeat in range(repeats):
-                after = runs[(group.name, at, repeat)]
-                changes = [
-                    np.nan if a is None or b is None else a - b
-                    for a, b in zip(after, before, strict=True)
-                ]
-                rows.append((group.name, at, repeat, *changes))
-    columns = ["group", "epsilon", "repeat", *(f"{name}_change" for name in RUN_OUTCOMES)]
-    return pd.DataFrame(rows, columns=columns)
+    answers, rows = [], []
+    for g, group in enumerate(asked.groups):
+        (before,) = runs_outcomes(origin.baseline, group, origin.baseline.theta[:, None])
+        for e, at in enumerate(asked.epsilons):
+            after = [runs[(group.name, at, repeat)] for repeat in range(repeats)]
+            loss, *others = (
+                np.array([np.nan if a is None or b is None else a - b for a in outcome])
+                for b, outcome in zip(before, zip(*after, strict=True), strict=True)
+            )
+            rows += [
+                (group.name, at, r, *one)
+                for r, one in enumerate(zip(loss, *others[:2], strict=True))
+            ]
+            low, high = np.quantile(loss, [0.05, 0.95]).tolist()
+            known = {
+                name: values
+                for name, values in zip(OUTCOMES, others, strict=True)
+                if not np.isnan(values).any()
+            }
+            answers.append(
+                CellAnswer(
+                    group_index=g,
+                    epsilon_index=e,
+                    loss_change=float(loss.mean()),
+                    loss_low=low,
+                    loss_high=high,
+                    changes={
+                        name: float(known[name].mean()) if name in known else None
+                        for name in OUTCOMES
+                    },
+                    intervals={
+                        name: tuple(np.quantile(values, [0.05, 0.95]).tolist())
+                        for name, values in known.items()
+                    },
+                    trusted=True,
+                    loss_runs=loss,
+                )
+            )
+    settings: dict[str, object] = {
+        "repeats": repeats,
+        "correction": "forward" if corrected else "none",
+    }
+    retrained = pd.DataFrame(rows, columns=list(_DRAWS_COLUMNS))
+    return _written(origin, asked, answers, "retrain", seed, seconds, settings, retrained)
 
 
 # --- Costs whose estimate failed its check, measured by training again ---

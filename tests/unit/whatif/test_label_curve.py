@@ -9,6 +9,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from epsilens import WhatIf
+from epsilens.influence.question import Question
 from epsilens.whatif import cells as whatif_cells
 from epsilens.whatif import methods
 from epsilens.whatif.methods import as_question, suits_a_curve
@@ -34,7 +35,7 @@ def case(request, survey, pipeline):
             X_test["children"],
         )
     groups = {"some": np.random.default_rng(6).random(600) < 0.5, "age >= 40": "age >= 40"}
-    asked, baseline = study._ask(None, GRID, groups, None, "warn")
+    asked, baseline = study._ask(Question(GRID, groups=groups, dependent_groups="warn"))
     return baseline, as_question(asked, corrected=False, n_draws=400, seed=0)
 
 

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from epsilens import WhatIf
 from epsilens.influence import Cholesky, ConjugateGradient
+from epsilens.influence.question import Question
 from epsilens.whatif.general_method import general_cells
 from epsilens.whatif.methods import as_question, compute_cells, solve_first_order
 
@@ -45,7 +46,9 @@ def case(request, survey, pipeline):
             weights,
         )
     half = np.random.default_rng(6).random(600) < 0.5
-    asked, baseline = study._ask(None, [0.3, 1.0, 4.0], {"half": half}, None, "warn")
+    asked, baseline = study._ask(
+        Question([0.3, 1.0, 4.0], groups={"half": half}, dependent_groups="warn")
+    )
     return baseline, as_question(asked, corrected=False, n_draws=400, seed=0)
 
 
