@@ -17,17 +17,21 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from epsilens import document
+from epsilens.document.federation import federation_number_types
+from epsilens.document.mask import mask_number_types
 from epsilens.document.parts import Baseline, DocumentHead, Provenance
+from epsilens.document.risk import risk_number_types
+from epsilens.document.whatif import whatif_number_types
 from epsilens.notes import NOTES, Note
 
 MODELS = {model.model_fields["kind"].default: model for model in get_args(document.Document)}
 """The model of each kind, in the order of the code."""
 _SHARED = (DocumentHead, Provenance, Baseline)
 _KNOWN = {
-    "whatif": document.whatif_number_types(retrained=False),
-    "risk": document.risk_number_types(),
-    "federation": document.federation_number_types(),
-    "mask": document.mask_number_types(),
+    "whatif": whatif_number_types(retrained=False),
+    "risk": risk_number_types(),
+    "federation": federation_number_types(),
+    "mask": mask_number_types(),
 }
 
 

@@ -508,7 +508,7 @@ class Study:
         """Return who is asked about; None: everybody alone."""
         import numpy as np
 
-        from epsilens.document import EVERYBODY
+        from epsilens.document.wording import EVERYBODY
         from epsilens.influence.groups import Group
 
         prepared = self.prepared

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from epsilens.decision import decide
-from epsilens.document import at_most_text, load_document
-from epsilens.document.wording import epsilon_text, percent_text
+from epsilens.document import load_document
+from epsilens.document.wording import at_most_text, epsilon_text, percent_text
 from epsilens.show import write_report
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ import json
 import re
 import secrets
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import resources
 from typing import Annotated, Any, Literal
@@ -69,6 +69,11 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 _META_POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">')
 
+_FAULT = "the computation failed through a fault of ours; the terminal says where."
+_STOPPED = (
+    "the computation ended before it was done, perhaps for want of memory. Try again, or with a "
+    "smaller table."
+)
 router = APIRouter(responses=_REFUSALS)
 
 
@@ -430,34 +435,18 @@ def create_app(service: PageService, gate: Gate, *, warm_up: bool = True) -> Gua
         number = request.scope[ERROR_NUMBER] = secrets.token_hex(4)
         return JSONResponse({"error": FAULT, "id": number}, status_code=500)
 
-    @app.exception_handler(NotKeptError)
-    async def not_kept(request: Request, error: NotKeptError) -> JSONResponse:
-        return _failure(404, str(error))
+    answers: dict[type[Exception], Callable[[Any], tuple[int, str]]] = {
+        NotKeptError: lambda error: (404, str(error)),
+        sqlite3.OperationalError: lambda error: (503, unwritten(error)),
+        RequestValidationError: lambda error: (422, _explain(error)),
+        HTTPException: lambda error: (error.status_code, str(error.detail)),
+        StoppedError: lambda _: (503, _STOPPED),
+        WorkFault: lambda _: (500, _FAULT),
+    }
+    for kind, answer in answers.items():
 
-    @app.exception_handler(sqlite3.OperationalError)
-    async def not_written(request: Request, error: sqlite3.OperationalError) -> JSONResponse:
-        return _failure(503, unwritten(error))
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        return _failure(422, _explain(error))
-
-    @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> JSONResponse:
-        return _failure(error.status_code, str(error.detail))
-
-    @app.exception_handler(StoppedError)
-    async def stopped(request: Request, error: StoppedError) -> JSONResponse:
-        return _failure(
-            503,
-            "the computation ended before it was done, perhaps for want of memory. Try again, or "
-            "with a smaller table.",
-        )
-
-    @app.exception_handler(WorkFault)
-    async def fault(request: Request, error: WorkFault) -> JSONResponse:
-        return _failure(
-            500, "the computation failed through a fault of ours; the terminal says where."
-        )
+        @app.exception_handler(kind)
+        async def failed(request: Request, error: Exception, answer: Any = answer) -> JSONResponse:
+            return _failure(*answer(error))
 
     return Guard(app, gate)

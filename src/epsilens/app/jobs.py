@@ -10,14 +10,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from epsilens.app.child import Child, StoppedError, WorkFault
 from epsilens.app.database import unwritten
 from epsilens.app.file_changes import check_unchanged
 from epsilens.app.questions import Job, JobKind
-from epsilens.app.store import NotKeptError, Store, StoredJob
+from epsilens.app.store import NotKeptError, Store
 from epsilens.app.surface import PAGE
 from epsilens.errors import InputError
 
@@ -73,7 +73,7 @@ class Jobs:
         for lane in self._lanes:
             lane.start()
 
-    def start(self, study_id: str, kind: JobKind) -> StoredJob:
+    def start(self, study_id: str, kind: JobKind) -> Job:
         """Begin a job, or return the one that is under way or done."""
         with self._lock:
             self._store.study(study_id)
@@ -85,24 +85,28 @@ class Jobs:
                 return self._queue(job)
             return self._queue(self._store.add_job(study_id, kind))
 
-    def resume(self, id: str) -> StoredJob:
+    def resume(self, id: str) -> Job:
         """Go on with a job that was interrupted, cancelled or failed."""
         with self._lock:
             job = self._now(self._store.job(id))
             return job if job.state in (*_ACTIVE, "done") else self._queue(job)
 
-    def _now(self, job: StoredJob) -> StoredJob:
+    def _now(self, job: Job) -> Job:
         """Return what a job is, also where that could not be written down."""
         message = self._unwritten.get(job.id)
-        return job if message is None else replace(job, state="failed", message=message)
+        return (
+            job
+            if message is None
+            else job.model_copy(update={"state": "failed", "message": message})
+        )
 
-    def _queue(self, job: StoredJob) -> StoredJob:
+    def _queue(self, job: Job) -> Job:
         self._store.set_job(job.id, "waiting")
         self._unwritten.pop(job.id, None)
         self._waiting[job.kind].put(job.id)
         return self._store.job(job.id)
 
-    def cancel(self, id: str) -> StoredJob:
+    def cancel(self, id: str) -> Job:
         """End a job now; one that has ended stays what it is."""
         with self._lock:
             job = self._store.job(id)
@@ -128,23 +132,15 @@ class Jobs:
         if running is not None:
             running.child.kill()
 
-    def view(self, job: StoredJob) -> Job:
+    def view(self, job: Job) -> Job:
         """Return a job as the page shows it."""
         with self._lock:
             job = self._now(job)
             live = self._running.get(job.id)
-            return Job(
-                id=job.id,
-                study=job.study_id,
-                kind=job.kind,
-                state=job.state,
-                done=live.done if live else job.done,
-                total=live.total if live else job.total,
-                what=live.what if live else job.what,
-                seconds_left=live.seconds_left() if live else None,
-                message=job.message,
-                created=job.created,
-            )
+            if live is None:
+                return job
+            now = {name: getattr(live, name) for name in ("done", "total", "what")}
+            return job.model_copy(update={**now, "seconds_left": live.seconds_left()})
 
     def close(self) -> None:
         """End everything; what is under way can be resumed at the next start."""
@@ -176,7 +172,7 @@ class Jobs:
         with self._lock:
             try:
                 job = self._store.job(id)
-                study = self._store.study(job.study_id)
+                study = self._store.study(job.study)
                 table = self._store.table(study.table_id)
             except NotKeptError:
                 return

@@ -7,26 +7,76 @@ import base64
 import math
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from epsilens.app.conclusions import decide_on, latest_of
-from epsilens.app.questions import Question
+from epsilens.app.questions import Limits, Question
+from epsilens.app.surface import PAGE
+from epsilens.document import DecisionDocument, load_document, to_dict
+from epsilens.document.wording import own_budget
+from epsilens.errors import InputError
+from epsilens.notes import Note
 
 Task = dict[str, Any]
 Answer = dict[str, Any]
 
 
+def decide_on(task: Task) -> DecisionDocument:
+    """Join the cost and the attack of a study, and decide by its limits."""
+    from epsilens.decision import decide
+
+    limits = Limits.model_validate(task["limits"])
+    cost, risk = (cast(Any, load_document(task[part])) for part in ("cost", "risk"))
+    return decide(
+        cost,
+        risk,
+        max_loss_increase=limits.max_loss_increase,
+        max_attack_rate=limits.max_attack_rate,
+        max_advantage=limits.max_advantage,
+        measured=limits.measured,
+    ).document
+
+
+def latest_of(task: Task) -> tuple[Any, dict[str, object] | None]:
+    """Return the latest document of a study, and a recommendation where it has none of its own."""
+    from epsilens.whatif import LossChangeEstimate
+
+    cost: Any = load_document(task["cost"])
+    if task.get("risk") is not None:
+        try:
+            return decide_on(task), None
+        except InputError as error:
+            said = f"the attack is not shown: {error.render(PAGE)}"
+            notes = [Note("attack-not-shown", said), *cost.notes]
+            cost = cost.model_copy(update={"notes": notes})
+    if task["is_preview"]:
+        n_budgets = len({own_budget(cell) for cell in cost.cells})
+        preview = Note(
+            "preview",
+            f"this is a preview at {n_budgets} budget{'s' if n_budgets > 1 else ''}, with rough "
+            "ranges. The cost at all budgets takes its place when it arrives.",
+        )
+        cost = cost.model_copy(update={"notes": [preview, *cost.notes]})
+    most = Limits.model_validate(task["limits"]).max_loss_increase
+    if most is None:
+        return cost, None
+    choice = LossChangeEstimate(cost).choose(max_loss_increase=most, group=cost.cells[0].group)
+    if task["is_preview"] and not choice.holds:
+        return cost, None
+    return cost, {
+        "epsilon": choice.epsilon,
+        "holds": choice.holds,
+        "sentence": choice.sentence,
+        "max_loss_increase": most,
+    }
+
+
 def write_decision(task: Task) -> Answer:
     """Return the decision that the documents of a study lead to."""
-    from epsilens.document import to_dict
-
     return {"document": to_dict(decide_on(task))}
 
 
 def write_latest(task: Task) -> Answer:
     """Return the latest document of a study, and what it recommends."""
-    from epsilens.document import DecisionDocument, to_dict
-
     document, recommendation = latest_of(task)
     found: Answer = to_dict(document)
     if isinstance(document, DecisionDocument):
@@ -56,17 +106,11 @@ def write_page(task: Task) -> Answer:
 
 def draw_chart(task: Task) -> Answer:
     """Return the chart of a study as a picture."""
-    from epsilens.document import DecisionDocument
-    from epsilens.show import cost_chart, decision_chart
+    from epsilens.show.decision import document_chart
 
     document, recommendation = latest_of(task)
     accepted: Any = None if recommendation is None else recommendation["max_loss_increase"]
-    chart: Any = (
-        decision_chart(document)
-        if isinstance(document, DecisionDocument)
-        else cost_chart(document, max_loss_increase=accepted)
-    )
-    return _picture(chart, task["format"])
+    return _picture(document_chart(document, max_loss_increase=accepted), task["format"])
 
 
 def draw_comparison(task: Task) -> Answer:

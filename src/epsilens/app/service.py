@@ -16,6 +16,7 @@ from epsilens.app.child import Helper
 from epsilens.app.file_changes import check_unchanged, seen
 from epsilens.app.jobs import Jobs
 from epsilens.app.questions import (
+    Job,
     JobKind,
     NewStudy,
     Question,
@@ -28,7 +29,7 @@ from epsilens.app.questions import (
     TableReading,
 )
 from epsilens.app.shell_command import command_for
-from epsilens.app.store import NotKeptError, Store, StoredJob, StoredStudy, StoredTable
+from epsilens.app.store import NotKeptError, Store, StoredStudy, StoredTable
 from epsilens.errors import InputError, setting
 
 _PAGES_KEPT = 12
@@ -112,14 +113,10 @@ class PageService:
 
     def view_table(self, table: StoredTable) -> Table:
         """Return a table as the page shows it."""
-        return Table(
-            id=table.id,
-            name=self._name(table),
-            format=table.format if table.format in uploads.FORMATS else "text",
-            size=table.size,
-            is_uploaded=table.is_uploaded,
-            created=table.created,
-        )
+        shown = table.model_dump(include=set(Table.model_fields)) | {"name": self._name(table)}
+        if table.format not in uploads.FORMATS:
+            shown["format"] = "text"
+        return Table(**shown)
 
     async def receive(self, pieces: AsyncIterator[bytes], name: str) -> uploads.Upload:
         """Take a file that is sent."""
@@ -191,10 +188,10 @@ class PageService:
             raise NotKeptError("this study was made with names, which are withheld now.")
         return study
 
-    def job(self, id: str) -> StoredJob:
+    def job(self, id: str) -> Job:
         """Return a job of a study that may be shown here."""
         job = self.store.job(id)
-        self.study(job.study_id)
+        self.study(job.study)
         return job
 
     def studies(self) -> list[StudyView]:
@@ -267,7 +264,7 @@ class PageService:
         name = None if self.anonymous else change.name
         return self.store.change_study(id, name=name, limits=limits)
 
-    def start_job(self, id: str, kind: JobKind) -> StoredJob:
+    def start_job(self, id: str, kind: JobKind) -> Job:
         """Begin the cost or the attack of a study."""
         if kind == "attack" and not self.study(id).question.has_attack:
             raise InputError(

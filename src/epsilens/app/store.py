@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from epsilens.app.database import Database
-from epsilens.app.questions import JobKind, JobState, Limits, Question
+from epsilens.app.questions import Job, JobKind, JobState, Limits, Question, Table
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS tables (
@@ -40,18 +40,11 @@ class NotKeptError(LookupError):
     """What was asked for is not kept here, or no longer."""
 
 
-@dataclass(frozen=True)
-class StoredTable:
-    """A table: what it is called and where it lies."""
+class StoredTable(Table):
+    """A table with where it lies, and its number among all."""
 
-    id: str
-    name: str
     path: Path
-    is_uploaded: bool
-    format: str
-    size: int | None
     number: int
-    created: float
 
     def name_for(self, *, anonymous: bool) -> str:
         """Return what it is called where names are shown, or where they are withheld."""
@@ -69,21 +62,6 @@ class StoredStudy:
     limits: Limits
     is_anonymous: bool
     revision: int
-    created: float
-
-
-@dataclass(frozen=True)
-class StoredJob:
-    """A job as it was last written down."""
-
-    id: str
-    study_id: str
-    kind: JobKind
-    state: JobState
-    done: int
-    total: int
-    what: str
-    message: str | None
     created: float
 
 
@@ -327,7 +305,7 @@ class Store:
 
     # --- Jobs ---
 
-    def add_job(self, study_id: str, kind: JobKind) -> StoredJob:
+    def add_job(self, study_id: str, kind: JobKind) -> Job:
         """Write a job down before it is begun."""
         found = new_id()
         with self._database.writing() as connection:
@@ -337,11 +315,11 @@ class Store:
             )
         return self.job(found)
 
-    def job(self, id: str) -> StoredJob:
+    def job(self, id: str) -> Job:
         """Return a job, or say that it is not kept."""
         return _job(_only(self._database.rows("SELECT * FROM jobs WHERE id = ?", id), "job"))
 
-    def jobs(self, study_id: str) -> list[StoredJob]:
+    def jobs(self, study_id: str) -> list[Job]:
         """Return the jobs of a study in their order."""
         return [
             _job(row)
@@ -365,29 +343,29 @@ class Store:
                 (done, total, what, id),
             )
 
-    def finish_job(self, job: StoredJob, document: dict[str, object]) -> None:
+    def finish_job(self, job: Job, document: dict[str, object]) -> None:
         """Keep what a job found and that it is done, both or neither.
 
         The unfinished models go, also those of a study that was deleted meanwhile.
         """
         kind = "risk" if job.kind == "attack" else job.kind
         with self._database.lock:
-            is_kept = bool(self._database.rows("SELECT 1 FROM studies WHERE id = ?", job.study_id))
+            is_kept = bool(self._database.rows("SELECT 1 FROM studies WHERE id = ?", job.study))
             if is_kept:
                 with self._database.writing() as connection:
                     connection.execute(
                         "INSERT OR REPLACE INTO documents VALUES (?, ?, ?)",
-                        (job.study_id, kind, json.dumps(document)),
+                        (job.study, kind, json.dumps(document)),
                     )
                     connection.execute(
-                        "UPDATE studies SET revision = revision + 1 WHERE id = ?", (job.study_id,)
+                        "UPDATE studies SET revision = revision + 1 WHERE id = ?", (job.study,)
                     )
                     connection.execute(
                         "UPDATE jobs SET state = 'done', done = total, message = NULL WHERE id = ?",
                         (job.id,),
                     )
             if not is_kept or job.kind == "attack":
-                self._forget_checkpoint(job.study_id)
+                self._forget_checkpoint(job.study)
 
 
 def _remove(path: Path) -> None:
@@ -412,5 +390,6 @@ def _study(row: sqlite3.Row) -> StoredStudy:
     return StoredStudy(**values)
 
 
-def _job(row: sqlite3.Row) -> StoredJob:
-    return StoredJob(**dict(row))
+def _job(row: sqlite3.Row) -> Job:
+    values = dict(row)
+    return Job(study=values.pop("study_id"), seconds_left=None, **values)

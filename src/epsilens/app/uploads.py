@@ -204,10 +204,17 @@ def check_content(path: Path, *, wanted: str, largest: int) -> None:
         _check_gzip(path, largest)
     elif start.startswith(b"FEA1"):
         return  # the first version of feather is not compressed
-    elif found == "parquet":
-        _check_parquet(path, largest)
-    elif found == "arrow":
-        _check_arrow(path, largest)
+    elif found != "text":
+        import pyarrow as pa
+
+        try:
+            (_check_parquet if found == "parquet" else _check_arrow)(path, largest)
+        except InputError:
+            raise
+        except (pa.ArrowException, OSError, ValueError):
+            raise InputError(
+                f"the file must be a complete {found} file, but it is damaged. Export it again."
+            ) from None
 
 
 def _check_gzip(path: Path, largest: int) -> None:
@@ -242,24 +249,16 @@ def _check_gzip(path: Path, largest: int) -> None:
 
 def _check_parquet(path: Path, largest: int) -> None:
     """Look at what the file holds: a few bytes of it can stand for any number of rows."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        with pq.ParquetFile(path) as file:
-            texts = _check_declared(file, largest)
-        # Text stays a list of different values and places in it, so that nothing is unpacked here.
-        with pq.ParquetFile(path, read_dictionary=texts) as file:
-            held = 0
-            for batch in file.iter_batches(batch_size=1 << 14):
-                held += _unpacked_bytes(batch)
-                _check_size(held, largest)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            "the file must be a complete parquet file, but it is damaged. Export it again."
-        ) from None
+    with pq.ParquetFile(path) as file:
+        texts = _check_declared(file, largest)
+    # Text stays a list of different values and places in it, so that nothing is unpacked here.
+    with pq.ParquetFile(path, read_dictionary=texts) as file:
+        held = 0
+        for batch in file.iter_batches(batch_size=1 << 14):
+            held += _unpacked_bytes(batch)
+            _check_size(held, largest)
 
 
 def _check_declared(file: Any, largest: int) -> list[str]:
@@ -349,26 +348,20 @@ def _check_size(held: int, largest: int) -> None:
 
 
 def _check_arrow(path: Path, largest: int) -> None:
+    """Look at what each batch says of itself before it is unpacked, then at what it holds."""
     import pyarrow as pa
 
     cells, held, declared = 0, 0, 0
-    try:
-        for size in declared_bytes(path):
-            declared += size
-            _check_size(declared, largest)
-        with pa.memory_map(str(path)) as source:
-            for batch in _batches(source):
-                cells += batch.num_rows * batch.num_columns
-                _check_cells(cells)
-                batch.validate(full=True)  # places and lengths are taken on trust from here on
-                held += _unpacked_bytes(batch)
-                _check_size(held, largest)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            "the file must be a complete arrow file, but it is damaged. Export it again."
-        ) from None
+    for size in declared_bytes(path):
+        declared += size
+        _check_size(declared, largest)
+    with pa.memory_map(str(path)) as source:
+        for batch in _batches(source):
+            cells += batch.num_rows * batch.num_columns
+            _check_cells(cells)
+            batch.validate(full=True)  # places and lengths are taken on trust from here on
+            held += _unpacked_bytes(batch)
+            _check_size(held, largest)
 
 
 def _batches(source: Any) -> Iterator[Any]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from epsilens.audit.bound import GAUSSIAN_METHODS, OneRunBound
-from epsilens.document import bound_text, delta_text
+from epsilens.document.wording import bound_text, delta_text
 
 
 def judge(

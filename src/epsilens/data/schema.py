@@ -17,7 +17,7 @@ from epsilens.errors import InputError, setting
 if TYPE_CHECKING:
     import pandas as pd
 
-    from epsilens.document import ColumnKind
+    from epsilens.document.kinds import ColumnKind
 
 
 ColumnUse = Literal["one-hot", "number", "left out"]

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from epsilens.decision.result import Decision, Standing
 from epsilens.decision.rules import last_within
-from epsilens.document import MaskingLever, at_most_text, epsilon_text
+from epsilens.document import MaskingLever
+from epsilens.document.wording import at_most_text, epsilon_text
 from epsilens.errors import InputError
 
 _ROUNDING = 1e-12

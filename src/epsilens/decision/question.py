@@ -7,13 +7,9 @@ import math
 from dataclasses import dataclass
 
 from epsilens._validate import as_at_least_zero, as_loss_limit, as_share
-from epsilens.document import (
-    EVERYBODY,
-    Point,
-    RiskDocument,
-    WhatIfDocument,
-    joined_points,
-)
+from epsilens.document import RiskDocument, WhatIfDocument
+from epsilens.document.decision import Point, joined_points
+from epsilens.document.wording import EVERYBODY
 from epsilens.errors import InputError, setting
 
 DEFAULT_MAX_ADVANTAGE = 0.1

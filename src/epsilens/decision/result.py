@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from epsilens._validate import as_epsilon, as_loss_limit, as_share
 from epsilens.data.frames import Documented, like
 from epsilens.document import DecisionDocument, Recommendation
+from epsilens.document.decision import joined_points
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ class Decision(Documented):
                 **{name: getattr(point.risk, name) for name in _RISK_COLUMNS},
                 "recommended": point.epsilon == self.recommendation.epsilon,
             }
-            for point in self.document.points()
+            for point in joined_points(self.document.cost, self.document.risk)
         ]
         columns = ["epsilon", *_COST_COLUMNS, *_RISK_COLUMNS, "recommended"]
         frame = pd.DataFrame(rows, columns=columns)

@@ -26,16 +26,15 @@ from epsilens.document import (
     DecisionDocument,
     MechanismCurve,
     NumberType,
-    Point,
     Provenance,
     Recommendation,
     RiskDocument,
     WhatIfCell,
     WhatIfDocument,
-    cost_type,
 )
 from epsilens.document.clauses import PROVES
-from epsilens.document.decision import MechanismName
+from epsilens.document.decision import MechanismName, Point
+from epsilens.document.wording import cost_type
 from epsilens.errors import InputTypeError
 from epsilens.notes import distinct_notes
 from epsilens.risk import RiskCurve

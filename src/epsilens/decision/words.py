@@ -9,19 +9,23 @@ from collections.abc import Mapping, Sequence
 from epsilens._validate import LARGEST_FINITE_EPSILON
 from epsilens.decision.question import CheckedLimits
 from epsilens.decision.result import Standing
-from epsilens.document import (
-    Point,
-    Recommendation,
-    WhatIfDocument,
-    at_most_text,
+from epsilens.document import Recommendation, WhatIfDocument
+from epsilens.document.clauses import (
+    PROVES,
     baseline_text,
     ceiling_clause,
+    ceiling_is_open,
+    outcome_interval,
+)
+from epsilens.document.decision import Point
+from epsilens.document.wording import (
+    at_most_text,
     cost_type,
     epsilon_text,
+    percent_text,
+    sentence_case,
     spending_text,
 )
-from epsilens.document.clauses import PROVES, ceiling_is_open, outcome_interval
-from epsilens.document.wording import percent_text, sentence_case
 from epsilens.notes import Note
 
 ANSWERS_ALL_AT_ONCE = Note(

@@ -315,10 +315,6 @@ class DecisionDocument(DocumentHead):
         cell = risk_at(self.risk, self.recommendation.epsilon)
         return None if cell is None else face_value_text(self.risk, cell)
 
-    def points(self) -> list[Point]:
-        """Return everybody's cost and the risk at every budget that both have, ascending."""
-        return joined_points(self.cost, self.risk)
-
     def answered(self) -> DecisionDocument:
         """Return what may be shown as an answer: costs that failed their checks without numbers."""
         shown = [curve.answered() for curve in self.mechanisms]

@@ -8,12 +8,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from epsilens.document.audit import AuditDocument
-from epsilens.document.kinds import (
-    InspectDocument,
-    ReleaseDocument,
-    ValueDocument,
-    ValuePoint,
-)
+from epsilens.document.kinds import InspectDocument, ReleaseDocument, ValueDocument, ValuePoint
 from epsilens.document.mask import MaskDocument, MaskOutcome, RelaxedEpsilon
 from epsilens.document.view import Line, Row, Table, View, field_row, text_row
 from epsilens.document.wording import (

@@ -23,7 +23,7 @@ from epsilens.document.clauses import (
     range_text,
     unanswered_text,
 )
-from epsilens.document.decision import DecisionDocument
+from epsilens.document.decision import DecisionDocument, joined_points
 from epsilens.document.kinds import Document
 from epsilens.document.parts import NumberType
 from epsilens.document.risk import RiskCell, RiskDocument
@@ -439,7 +439,7 @@ def decision_view(document: DecisionDocument) -> View:
     document = document.answered()
     cost, risk, chosen = document.cost, document.risk, document.recommendation
     lines = []
-    for point in document.points():
+    for point in joined_points(cost, risk):
         attacked = attack_rows(risk, point.risk)[1:]
         lines.append(
             Line(

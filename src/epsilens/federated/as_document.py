@@ -12,9 +12,8 @@ from epsilens.document import (
     FederationValuation,
     FederationVersion,
     Provenance,
-    federation_number_types,
 )
-from epsilens.document.federation import Engine
+from epsilens.document.federation import Engine, federation_number_types
 from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.disclosure_summary import disclosure_summary
 from epsilens.federated.ledger import LedgerEntry

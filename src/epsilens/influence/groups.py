@@ -14,7 +14,7 @@ from epsilens._types import BoolArray
 from epsilens._validate import as_mask, require_column, require_unique
 from epsilens.data.expressions import QUOTE_TEXT, parse_expression
 from epsilens.data.frames import to_pandas, to_vector
-from epsilens.document import EVERYBODY
+from epsilens.document.wording import EVERYBODY
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning, phrase, setting
 from epsilens.notes import Note
 

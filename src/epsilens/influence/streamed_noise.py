@@ -18,7 +18,7 @@ from epsilens._types import FloatArray
 from epsilens._validate import require_column
 from epsilens.data.expressions import QUOTE_TEXT, Expression, parse_expression
 from epsilens.data.parquet_pieces import Piece
-from epsilens.document import EVERYBODY
+from epsilens.document.wording import EVERYBODY
 from epsilens.errors import InputTypeError
 from epsilens.influence.groups import Group, named_groups
 from epsilens.influence.label_noise import Changes, GroupSums, LabelNoise, sum_changes, sum_group

@@ -15,12 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from epsilens._types import Progress
 from epsilens._validate import as_choice, as_count, as_unit
 from epsilens.data.frames import series_name
-from epsilens.document import (
-    MaskDocument,
-    MaskFeature,
-    Provenance,
-    mask_number_types,
-)
+from epsilens.document import MaskDocument, MaskFeature, Provenance
+from epsilens.document.mask import mask_number_types
 from epsilens.errors import InputError, PrivacyLeakWarning
 from epsilens.masking.choices import (
     Method,

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from epsilens._validate import as_count, as_share
 from epsilens.data.frames import Documented, like
-from epsilens.document import RiskCell, RiskDocument, at_most_text, baseline_text, own_budget
+from epsilens.document import RiskCell, RiskDocument
+from epsilens.document.clauses import baseline_text
+from epsilens.document.wording import at_most_text, own_budget
 from epsilens.errors import InputError
 from epsilens.risk.membership_attack import MembershipAttack
 

@@ -16,12 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from epsilens._types import FloatArray, Progress
 from epsilens._validate import as_count, as_share
 from epsilens.channels import Channel, ProductChannel
-from epsilens.document import (
-    Provenance,
-    RiskCell,
-    RiskDocument,
-    risk_number_types,
-)
+from epsilens.document import Provenance, RiskCell, RiskDocument
+from epsilens.document.risk import risk_number_types
 from epsilens.errors import InputError, setting
 from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.fitted import FittedModel

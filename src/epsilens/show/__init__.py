@@ -17,10 +17,7 @@ from epsilens.show.mask import mask_chart, mask_picture
 from epsilens.show.page import page_chart, risk_page_chart
 from epsilens.show.report import write_report
 from epsilens.show.risk import risk_chart
-from epsilens.show.terminal import (
-    document_table,
-    release_summary,
-)
+from epsilens.show.terminal import document_table, release_summary
 from epsilens.show.value import value_chart
 
 __all__ = [

@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from epsilens.document import AuditDocument, bound_text
-from epsilens.document.wording import epsilon_text
+from epsilens.document import AuditDocument
+from epsilens.document.wording import bound_text, epsilon_text
 from epsilens.show.look import ACCENT, INK, dressed, subtitle
 
 if TYPE_CHECKING:

@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from epsilens.document import (
-    EVERYBODY,
-    DecisionDocument,
-    RiskDocument,
-    WhatIfDocument,
-    at_most_text,
-    cost_type,
-    is_model_release,
-    loss_unit,
-)
+from epsilens.document import DecisionDocument, RiskDocument, WhatIfDocument
 from epsilens.document.clauses import (
     NOTHING_HIDDEN,
     change_title,
@@ -28,12 +19,16 @@ from epsilens.document.clauses import (
     unanswered_text,
 )
 from epsilens.document.wording import (
-    NOTHING,
+    EVERYBODY,
+    at_most_text,
     budget_title,
     change_text,
+    cost_type,
     epsilon_text,
+    is_model_release,
     loss_decimals,
     loss_text,
+    loss_unit,
     percent_text,
 )
 from epsilens.errors import InputError
@@ -497,17 +492,13 @@ def comparison_texts(numbers: Mapping[str, object]) -> dict[str, str]:
     """
     known = {name: None if value is None else float(str(value)) for name, value in numbers.items()}
     decimals = loss_decimals(known["baseline_loss"])
-    ceiling = _at_most(known["answer_inference_ceiling"])
+    ceiling = at_most_text(known["answer_inference_ceiling"])
     return {
         "n_train": f"{int(known['n_train'] or 0):,}",
         "baseline_loss": loss_text(known["baseline_loss"], decimals=decimals),
         "epsilon": epsilon_text(known["epsilon"]),
         "loss_change": change_text(known["loss_change"], decimals=decimals),
         "loss_change_high": change_text(known["loss_change_high"], decimals=decimals),
-        "answer_inference_high": _at_most(known["answer_inference_high"]),
+        "answer_inference_high": at_most_text(known["answer_inference_high"]),
         "answer_inference_ceiling": "nothing is proven" if ceiling == NOTHING_HIDDEN else ceiling,
     }
-
-
-def _at_most(share: float | None) -> str:
-    return NOTHING if share is None else at_most_text(share)

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from epsilens.document import EVERYBODY, WhatIfCell, WhatIfDocument, cost_type, group_names
+from epsilens.document import WhatIfCell, WhatIfDocument
 from epsilens.document.clauses import change_title, unanswered_text
 from epsilens.document.view import COST_TITLE
 from epsilens.document.wording import (
+    EVERYBODY,
     GAP_MEANINGS,
     NO_PRIVACY,
     PERCENT_OUTCOMES,
@@ -20,8 +21,10 @@ from epsilens.document.wording import (
     axis_budget,
     budget_title,
     change_text,
+    cost_type,
     epsilon_text,
     group_label,
+    group_names,
     loss_decimals,
     points_text,
 )

@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from epsilens.document import DecisionDocument, cost_type
+from epsilens.document import DecisionDocument
 from epsilens.document.clauses import models_text
 from epsilens.document.whatif import WhatIfDocument
-from epsilens.document.wording import Outcome, axis_budget, budget_title, epsilon_text
+from epsilens.document.wording import Outcome, axis_budget, budget_title, cost_type, epsilon_text
 from epsilens.errors import InputError
 from epsilens.show.cost import (
     cost_chart,

@@ -5,11 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from epsilens.document import (
-    FederationDocument,
-    FederationEntry,
-    FederationVersion,
-)
+from epsilens.document import FederationDocument, FederationEntry, FederationVersion
 from epsilens.document.federation_view import OPERATIONS
 from epsilens.document.wording import epsilon_text
 from epsilens.errors import InputError

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeGuard, get_args
 
 from epsilens._validate import as_choice, as_loss_limit
-from epsilens.document import WhatIfCell, WhatIfDocument, group_names
+from epsilens.document import WhatIfCell, WhatIfDocument
 from epsilens.document.wording import (
     OUTCOME_NAMES,
     PERCENT_OUTCOMES,
     Outcome,
     axis_budget,
     group_label,
+    group_names,
 )
 from epsilens.errors import InputError, setting
 

@@ -7,20 +7,16 @@ from dataclasses import replace
 from html import escape
 
 from epsilens._validate import as_count
-from epsilens.document import (
-    DecisionDocument,
-    RiskDocument,
-    WhatIfDocument,
-    cost_type,
-    group_names,
-    loss_unit,
-)
+from epsilens.document import DecisionDocument, RiskDocument, WhatIfDocument
 from epsilens.document.view import COST_TITLE, Line, Table, view
 from epsilens.document.wording import (
     axis_budget,
+    cost_type,
     epsilon_text,
+    group_names,
     loss_decimals,
     loss_text,
+    loss_unit,
     percent_text,
 )
 

@@ -13,12 +13,7 @@ from typing import IO, Any
 
 import altair as alt
 
-from epsilens.show.inlining import (
-    chart_library,
-    inline_json,
-    inline_script,
-    security_policy,
-)
+from epsilens.show.inlining import chart_library, inline_json, inline_script, security_policy
 
 _HTML_RENDERERS = ("default", "html", "colab", "kaggle", "zeppelin", "olli")
 """Altair's renderers that load scripts from elsewhere and write names into a script."""

@@ -13,21 +13,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from epsilens.document import (
-    EVERYBODY,
-    DecisionDocument,
-    RiskDocument,
-    WhatIfDocument,
-    cost_type,
-    group_names,
-)
+from epsilens.document import DecisionDocument, RiskDocument, WhatIfDocument
 from epsilens.document.clauses import change_title, models_text
 from epsilens.document.wording import (
     ATTACKER,
+    EVERYBODY,
     Outcome,
     answers_text,
     budget_title,
+    cost_type,
     group_label,
+    group_names,
     sentence_case,
 )
 from epsilens.errors import InputError

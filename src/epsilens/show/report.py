@@ -11,36 +11,31 @@ from typing import Any
 
 from epsilens.decision.question import DEFAULT_MAX_ADVANTAGE
 from epsilens.document import (
-    EVERYBODY,
-    FEWEST_RUNS,
     NUMBER_TYPE_MEANINGS,
     NUMBER_TYPES,
     DecisionDocument,
     WhatIfCell,
     WhatIfDocument,
-    cost_type,
-    group_names,
-    has_few_runs,
-    is_model_release,
-    loss_unit,
     to_dict,
 )
 from epsilens.document.view import view
 from epsilens.document.wording import (
     ATTACKER,
+    EVERYBODY,
+    FEWEST_RUNS,
     OUTCOME_NAMES,
     axis_budget,
+    cost_type,
     epsilon_text,
+    group_names,
+    has_few_runs,
+    is_model_release,
+    loss_unit,
     typical_cell,
 )
 from epsilens.errors import InputError, InputTypeError
 from epsilens.show.decision import document_chart
-from epsilens.show.inlining import (
-    chart_library,
-    inline_json,
-    inline_script,
-    security_policy,
-)
+from epsilens.show.inlining import chart_library, inline_json, inline_script, security_policy
 from epsilens.show.page import page_charts
 from epsilens.show.report_data import (
     OTHERS,

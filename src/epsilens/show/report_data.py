@@ -15,24 +15,17 @@ from dataclasses import replace
 from typing import Any
 
 from epsilens.document import (
-    EVERYBODY,
     DecisionDocument,
     Provenance,
     RiskCell,
     RiskDocument,
     WhatIfCell,
     WhatIfDocument,
-    at_most_text,
-    baseline_text,
-    cost_type,
-    face_value_text,
-    group_names,
-    loss_unit,
-    own_budget,
-    spending_text,
 )
 from epsilens.document.clauses import (
+    baseline_text,
     ceiling_is_open,
+    face_value_text,
     outcome_interval,
     outcome_text,
     proof_text,
@@ -49,19 +42,26 @@ from epsilens.document.sentences import (
 )
 from epsilens.document.view import Line, Row, Table, attack_rows, cost_rows, view
 from epsilens.document.wording import (
+    EVERYBODY,
     GAP_MEANINGS,
     GAPS,
     NOTHING,
     OUTCOME_NAMES,
     RANGED,
     answers_text,
+    at_most_text,
     axis_budget,
+    cost_type,
     epsilon_text,
+    group_names,
     loss_decimals,
     loss_text,
+    loss_unit,
+    own_budget,
     percent_text,
     protected_text,
     seconds_text,
+    spending_text,
     whom_text,
 )
 

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from epsilens._validate import as_count
-from epsilens.document import (
-    ReleaseDocument,
-)
+from epsilens.document import ReleaseDocument
 from epsilens.document.kinds import Document
 from epsilens.document.view import Table as ViewTable
 from epsilens.document.view import view

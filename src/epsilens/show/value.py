@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from epsilens.document import ValueDocument, loss_unit
+from epsilens.document import ValueDocument
+from epsilens.document.wording import loss_unit
 from epsilens.errors import InputError, setting
 from epsilens.show.look import DASHES, SHADES, dressed, legend_layout, subtitle, value_axis
 

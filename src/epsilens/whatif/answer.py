@@ -13,17 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from epsilens._types import Progress
-from epsilens.document import (
-    EVERYBODY,
-    PUBLIC_BODY,
-    OutcomeInterval,
-    Provenance,
-    WhatIfCell,
-    WhatIfDocument,
-    epsilon_text,
-    own_budget,
-    whatif_number_types,
-)
+from epsilens.document import OutcomeInterval, Provenance, WhatIfCell, WhatIfDocument
+from epsilens.document.whatif import PUBLIC_BODY, whatif_number_types
+from epsilens.document.wording import EVERYBODY, epsilon_text, own_budget
 from epsilens.errors import (
     EstimateNotTrustworthyError,
     InputError,

@@ -13,15 +13,8 @@ from scipy.stats import t as student
 from epsilens._types import FloatArray
 from epsilens._validate import as_loss_limit, as_share, require_column
 from epsilens.data.frames import Documented, like, to_pandas
-from epsilens.document import (
-    EVERYBODY,
-    FEWEST_RUNS,
-    WhatIfCell,
-    WhatIfDocument,
-    epsilon_text,
-    group_names,
-    own_budget,
-)
+from epsilens.document import WhatIfCell, WhatIfDocument
+from epsilens.document.wording import EVERYBODY, FEWEST_RUNS, epsilon_text, group_names, own_budget
 from epsilens.errors import InputError, setting
 
 if TYPE_CHECKING:

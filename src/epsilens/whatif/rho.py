@@ -22,8 +22,10 @@ from sklearn.base import clone
 from epsilens._types import FloatArray
 from epsilens._validate import as_between, as_count, as_share
 from epsilens.channels import parse_grid
-from epsilens.document import EVERYBODY, Provenance, WhatIfCell, WhatIfDocument, whatif_number_types
 from epsilens.document import Baseline as BaselineNumbers
+from epsilens.document import Provenance, WhatIfCell, WhatIfDocument
+from epsilens.document.whatif import whatif_number_types
+from epsilens.document.wording import EVERYBODY
 from epsilens.errors import InputError, InputTypeError, setting
 from epsilens.models.gaussian_release import epsilon_of_rho
 from epsilens.models.private_ridge import PrivateRidge, exact_coefficients

@@ -17,7 +17,8 @@ from epsilens._types import Progress
 from epsilens._validate import as_choice, as_count, as_positive
 from epsilens.data.columnar import frame_from_arrow
 from epsilens.data.frames import series_name
-from epsilens.document import EVERYBODY, PUBLIC_BODY
+from epsilens.document.whatif import PUBLIC_BODY
+from epsilens.document.wording import EVERYBODY
 from epsilens.errors import InputError, setting
 from epsilens.influence import (
     InverseHessian,

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from epsilens.app.conclusions import decide_on, latest_of
+from epsilens.app.pictures import decide_on, latest_of
 from epsilens.document import to_dict
 
 

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from epsilens import WhatIf
 from epsilens.decision import decide
-from epsilens.document import cost_type
+from epsilens.document.wording import cost_type
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.risk import AttackStudy, RiskCurve
 from epsilens.whatif import LossChangeEstimate

@@ -27,9 +27,9 @@ from epsilens.document import (
     ValuePoint,
     WhatIfCell,
     WhatIfDocument,
-    risk_number_types,
-    whatif_number_types,
 )
+from epsilens.document.risk import risk_number_types
+from epsilens.document.whatif import whatif_number_types
 from epsilens.risk import RiskCurve
 from epsilens.whatif import LossChangeEstimate
 

@@ -7,12 +7,12 @@ from epsilens.document import (
     Alternative,
     Provenance,
     anonymise,
-    budgets_text,
     example_document,
     load_document,
     to_json,
 )
 from epsilens.document.anonymise import WITHHELD_WARNING
+from epsilens.document.wording import budgets_text
 from epsilens.notes import Note
 
 

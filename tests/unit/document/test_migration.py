@@ -18,6 +18,7 @@ from epsilens.document import (
     to_dict,
     to_json,
 )
+from epsilens.document.decision import joined_points
 from epsilens.errors import InputError
 
 VERSION_1 = sorted((Path(__file__).parent / "version1").glob("*.json"))
@@ -65,8 +66,9 @@ def test_a_decision_of_version_1_gets_its_mechanism() -> None:
     )
     assert document.alternatives == []
     assert curve.audit is None
-    assert [cell.epsilon for cell in curve.cells] == [point.epsilon for point in document.points()]
-    for cell, point in zip(curve.cells, document.points(), strict=True):
+    points = joined_points(document.cost, document.risk)
+    assert [cell.epsilon for cell in curve.cells] == [point.epsilon for point in points]
+    for cell, point in zip(curve.cells, points, strict=True):
         assert cell.loss_change_high == point.cost.loss_change_high
         assert cell.advantage == point.risk.advantage
 

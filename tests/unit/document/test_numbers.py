@@ -7,13 +7,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from epsilens.document import (
-    NUMBER_TYPE_MEANINGS,
-    NUMBER_TYPES,
-    Baseline,
-    WhatIfCell,
-    whatif_number_types,
-)
+from epsilens.document import NUMBER_TYPE_MEANINGS, NUMBER_TYPES, Baseline, WhatIfCell
+from epsilens.document.whatif import whatif_number_types
 
 
 def cell(**changes: object) -> WhatIfCell:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from epsilens.document import cost_type, group_names, loss_unit
+from epsilens.document.wording import cost_type, group_names, loss_unit
 
 
 def test_retraining_is_a_measurement(build: ModuleType) -> None:

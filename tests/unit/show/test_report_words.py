@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from epsilens.document import face_value_text, load_document
-from epsilens.document.clauses import ceiling_note, proof_text
+from epsilens.document import load_document
+from epsilens.document.clauses import ceiling_note, face_value_text, proof_text
 from epsilens.document.sentences import (
     assessment_paragraph,
     decision_sentence,
