@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from epsilens.federated.acceptance import acceptance_step, accepted_sums, model_for_provider
 from epsilens.federated.aggregate import Objective, Penalty
 from epsilens.federated.agreement import agree
 from epsilens.federated.answer_limits import AnswerLimits
 from epsilens.federated.as_document import federation_document
-from epsilens.federated.change import Step, Trust, change_step, judge, removal_step
+from epsilens.federated.change import Step, Trust, acceptance_step, change_step, judge, removal_step
 from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.coordinator_store import (
     CoordinatorStore,
@@ -19,10 +18,13 @@ from epsilens.federated.declaration import DeclaredColumn, FederationSchema, Rec
 from epsilens.federated.declare import declare
 from epsilens.federated.guarantee import after_change, after_exact, expected_share
 from epsilens.federated.ledger import LedgerEntry, spend
-from epsilens.federated.local_exchange import local_exchange
-from epsilens.federated.local_parties import LocalParties
-from epsilens.federated.masked_parties import MaskedLocalParties
-from epsilens.federated.parties import TOGETHER, Parties, Traffic
+from epsilens.federated.parties import (
+    TOGETHER,
+    LocalParties,
+    MaskedLocalParties,
+    Parties,
+    Traffic,
+)
 from epsilens.federated.plan import PlannedOperation, carry_out, story
 from epsilens.federated.randomisation import (
     as_budget,
@@ -35,9 +37,9 @@ from epsilens.federated.rehearsal import Outcome, Rehearsal, divide, rehearse
 from epsilens.federated.site import Site
 from epsilens.federated.site_state import Draw, Pending, SiteState, Wish
 from epsilens.federated.site_store import RawFile, SiteStore, create_site_store, open_site
-from epsilens.federated.sums import SiteSums, add_up, expected_sums, site_sums
+from epsilens.federated.sums import SiteSums, accepted_sums, add_up, expected_sums, site_sums
 from epsilens.federated.training import Trained, federated_averaging, newton_rounds
-from epsilens.federated.valuing import Valuation, value
+from epsilens.federated.valuing import Valuation, local_exchange, model_for_provider, value
 from epsilens.federated.versions import CoordinatorState, Intention, Version
 
 __all__ = [

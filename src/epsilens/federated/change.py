@@ -142,6 +142,47 @@ def removal_step(present: Objective, leaving: Iterable[SiteSums]) -> Step:
     return Step(present.theta - curvature.solve(objective.gradient), present.theta, curvature)
 
 
+def acceptance_step(present: Objective, arriving: Iterable[SiteSums]) -> tuple[Step, Objective]:
+    """Take accepted records into the model by one Newton step.
+
+    Parameters
+    ----------
+    present : Objective
+        At the present model, Hessian included, over all sites.
+    arriving : iterable of SiteSums
+        One from each provider, see `accepted_sums`.
+
+    Returns
+    -------
+    Step
+        The new model.
+    Objective
+        The sums that the coordinator goes on with at the old model, arrivals included: their Hessian
+        is P4's running average, Σ H_i n_i / Σ n_i. It is that of the old model; sites that are asked
+        again give the one of the new.
+
+    Notes
+    -----
+    θ ← θ̂ − H′⁻¹∇F′(θ̂) with F′ over all records, new ones included, and λ fixed: the counterpart of
+    `removal_step`, and the move that `epsilens.valuation.offer_batch` announces by "newton".
+
+    Examples
+    --------
+    >>> from epsilens.federated import Penalty
+    >>> sums = SiteSums(400, 200.0, np.zeros(2), 100.0 * np.eye(2))
+    >>> present = Objective(np.zeros(2), sums, Penalty(0.1, 2, 1, intercept=True))
+    >>> offer = SiteSums(100, 50.0, np.array([-25.0, 0.0]), 25.0 * np.eye(2))
+    >>> step, after = acceptance_step(present, [offer])
+    >>> step.theta.round(3), after.sums.n
+    (array([0.143, 0.   ]), 500)
+    """
+    after = Objective(present.theta, add_up([present.sums, *arriving]), present.penalty)
+    if after.sums.hessian is None:
+        raise ValueError("accepting records needs the Hessians")
+    curvature = after.curvature()
+    return Step(present.theta - curvature.solve(after.gradient), present.theta, curvature), after
+
+
 @dataclass(frozen=True)
 class Trust:
     """How far a step is to be trusted, and what to do.

@@ -20,9 +20,8 @@ import numpy as np
 from epsilens._types import FloatArray
 from epsilens._validate import as_between, as_choice, as_count
 from epsilens.errors import EstimateNotTrustworthyError, InputError
-from epsilens.federated.acceptance import acceptance_step
 from epsilens.federated.aggregate import Objective, Penalty
-from epsilens.federated.change import Rung, Trust, change_step, judge, judge_rounds
+from epsilens.federated.change import Rung, Trust, acceptance_step, change_step, judge, judge_rounds
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.guarantee import after_exact, budgets_after, share_of_records
 from epsilens.federated.ledger import LedgerEntry, Mode

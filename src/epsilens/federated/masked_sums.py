@@ -18,7 +18,7 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from epsilens.federated.fixed_point import FixedPoint, flatten, sum_bounds, unfl
 from epsilens.federated.pairwise_masks import add_masks, new_private_key, public_key, shared_secret
 from epsilens.federated.site import Site
 from epsilens.federated.sums import SiteSums
+
+if TYPE_CHECKING:
+    from epsilens.federated.parties import Parties
 
 What: TypeAlias = Literal["trial", "sums", "difference"]
 
@@ -199,20 +202,6 @@ def trial_values(number: int, form: FixedPoint, n_records: int) -> FloatArray:
     return values
 
 
-class MaskLine(Protocol):
-    """How a coordinator reaches the sites of a group."""
-
-    def keys(self, group: str, sites: Sequence[int]) -> Mapping[int, bytes]:
-        """Ask sites for a fresh public key each."""
-        ...
-
-    def answers(
-        self, group: str, question: MaskedQuestion, *, keys: Mapping[int, bytes] | None
-    ) -> Mapping[int, WordArray]:
-        """Ask the sites of a group; with their `keys` for the first time."""
-        ...
-
-
 @dataclass
 class MaskedGroup:
     """Sites that have exchanged keys, as the coordinator knows them."""
@@ -227,7 +216,7 @@ class SecureSums:
 
     Parameters
     ----------
-    line : MaskLine
+    line : Parties
     schema : FederationSchema
 
     Examples
@@ -235,7 +224,7 @@ class SecureSums:
     See `epsilens.federated.MaskedLocalParties`.
     """
 
-    def __init__(self, line: MaskLine, schema: FederationSchema) -> None:
+    def __init__(self, line: Parties, schema: FederationSchema) -> None:
         self._line, self._schema = line, schema
         self._groups: dict[tuple[int, ...], MaskedGroup] = {}
 
@@ -328,6 +317,9 @@ class SecureSums:
             if answers[i].shape != total.shape or answers[i].dtype != np.uint64:
                 raise InputError(f"site {i} must send {len(total)} masked numbers, got others.")
             total += answers[i]
+            if keys is None:
+                self._line.traffic.count(question.theta)
+                self._line.traffic.count(answers[i])
         found = form.decode(total)
         # Masks that do not cancel leave random numbers, mostly far beyond any sum.
         if not (np.abs(found) <= 1.01 * form.n_records * form.bounds).all():

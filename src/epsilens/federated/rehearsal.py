@@ -17,14 +17,11 @@ from epsilens.federated.answer_limits import AnswerLimits
 from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.ledger import LedgerEntry
-from epsilens.federated.local_exchange import local_exchange
-from epsilens.federated.local_parties import LocalParties
-from epsilens.federated.masked_parties import MaskedLocalParties
-from epsilens.federated.parties import Traffic
+from epsilens.federated.parties import LocalParties, Traffic
 from epsilens.federated.plan import PlannedOperation, carry_out
 from epsilens.federated.randomisation import EpsilonLike
 from epsilens.federated.site import Site
-from epsilens.federated.valuing import Valuation
+from epsilens.federated.valuing import Valuation, local_exchange
 from epsilens.federated.versions import Version
 
 if TYPE_CHECKING:
@@ -134,7 +131,7 @@ def rehearse(rehearsal: Rehearsal, *, progress: Progress | None = None) -> Outco
     ['train', 'preview', 'change']
     """
     sites = [rehearsal.site(number) for number in range(len(rehearsal.tables))]
-    parties = MaskedLocalParties(sites) if rehearsal.secure_aggregation else LocalParties(sites)
+    parties = LocalParties(sites, masked=rehearsal.secure_aggregation)
     coordinator = Coordinator(
         rehearsal.schema,
         parties,

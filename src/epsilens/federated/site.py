@@ -17,7 +17,6 @@ from epsilens._types import FloatArray
 from epsilens._validate import as_choice, as_count
 from epsilens.channels import Budget
 from epsilens.errors import InputError, SiteError, setting
-from epsilens.federated.acceptance import accepted_sums
 from epsilens.federated.aggregate import Penalty
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.drawing import affordable, degraded, first_draw, redrawn
@@ -28,8 +27,9 @@ from epsilens.federated.randomisation import (
     channels_between,
     is_stricter,
 )
+from epsilens.federated.site_draws import Standing
 from epsilens.federated.site_state import Pending, SiteState, Wish
-from epsilens.federated.sums import SiteSums, expected_sums, site_sums
+from epsilens.federated.sums import SiteSums, accepted_sums, expected_sums, site_sums
 
 MOST_PREVIEWS = 1000
 """Each is a line of the ledger, which must not grow without end by a coordinator's will."""
@@ -172,6 +172,19 @@ class Site:
     def is_anchored(self) -> bool:
         """Whether the draw in use is the last one that was made from the true answers."""
         return self._state.current is self._state.anchor
+
+    @property
+    def standing(self) -> Standing:
+        """What a coordinator may know of it."""
+        state = self._state
+        return Standing(
+            self.n,
+            self.budget,
+            self.is_anchored,
+            state.version,
+            state.draw_name,
+            state.insists_on_masks,
+        )
 
     @property
     def total_epsilon(self) -> float:

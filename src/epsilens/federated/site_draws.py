@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from epsilens.channels import Budget
 from epsilens.errors import InputError
 from epsilens.federated.ledger import LedgerEntry
 
@@ -36,6 +37,34 @@ class SiteDraw:
     name: str
     earlier: int = 0
     version: int = -1
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a site stands, as it has said last.
+
+    Parameters
+    ----------
+    n : int
+        How many records it takes part with.
+    budget : Budget
+        The level of its present draw.
+    anchored : bool
+        Whether that is the last one from the true answers.
+    version : int
+        The last version of the model that it was notified of; −1: none.
+    draw : str
+        The name of its draw.
+    insists : bool
+        Whether it lets sums of its own leave under masks only.
+    """
+
+    n: int
+    budget: Budget
+    anchored: bool
+    version: int
+    draw: str
+    insists: bool
 
 
 def counted_on(

@@ -19,6 +19,7 @@ from epsilens.channels import RandomizedResponse
 from epsilens.errors import InputError
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.models.design import Design
+from epsilens.valuation.batch_exchange import require_batch
 
 LARGEST_NUMBER_OF_PATTERNS = 4096
 """So many combinations of protected features are gone through one by one."""
@@ -262,3 +263,37 @@ def _sums(
     if hessian:
         curvature = design.gram(loss.curvature(s) * weights[:, None, None])
     return SiteSums(len(s), float(weights @ value), design.pull(slope), curvature)
+
+
+def accepted_sums(records: Records, schema: FederationSchema, theta: FloatArray) -> SiteSums:
+    """Return what a provider submits of records that were accepted: their gradient and Hessian.
+
+    Parameters
+    ----------
+    records : Records
+        The accepted ones; in a federation whose columns are protected, the draw of them.
+    schema : FederationSchema
+    theta : array of shape (p,)
+        The model at which they were scored.
+
+    Returns
+    -------
+    SiteSums
+
+    Raises
+    ------
+    InputError
+        If they are too few: the coordinator could solve for them (P4, "Security properties"; weak, see
+        `epsilens.valuation.batch_exchange`).
+
+    Examples
+    --------
+    >>> from epsilens.federated import DeclaredColumn
+    >>> schema = FederationSchema((DeclaredColumn("sex", ("f", "m")),),
+    ...                           DeclaredColumn("smokes", ("no", "yes")), ("smokes",))
+    >>> records = Records(np.array([[0, 1], [1, 0], [1, 1]]), np.empty((3, 0)))
+    >>> accepted_sums(records, schema, np.zeros(2)).gradient
+    array([ 0. , -0.5])
+    """
+    require_batch(records.n, schema.n_parameters, schema.loss.n_outputs)
+    return site_sums(records, schema, theta)

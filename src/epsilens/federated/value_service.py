@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from epsilens._types import FloatArray
 from epsilens._validate import as_count
@@ -47,6 +48,8 @@ from epsilens.valuation.item_messages import (
 from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester
 from epsilens.valuation.score_rounding import RoundedScores
 
+ValueQuery: TypeAlias = Literal["question", "reply", "scores", "left", "move", "score"]
+"""What the two sites of a valuation are asked."""
 KEY, ANSWERS, TOLD = "value.key", "answers.sqlite", "provider.sqlite"
 
 
@@ -160,7 +163,7 @@ class ValueService:
         self._note(site, is_new=tester.answers.n_answered() > before)
         return found
 
-    def score_of(
+    def score(
         self, site: Site, model: ModelForTester, move: BatchMove, *, provider: int
     ) -> RoundedScores:
         """Return the one score of a provider's batch.
@@ -208,7 +211,7 @@ class ValueService:
         question: EncryptedYardstick,
         *,
         tester: int,
-        n_items: int,
+        items: int,
     ) -> tuple[EncryptedScores, Change]:
         """Return the encrypted scores of the first of a site's items, and which these are.
 
@@ -219,7 +222,7 @@ class ValueService:
         question : EncryptedYardstick
             The tester's.
         tester : int
-        n_items : int
+        items : int
             At most so many; none is left if the tester has answered all that it answers.
 
         Returns
@@ -255,7 +258,7 @@ class ValueService:
                 )
             self._note(site, is_new=False)
             return given, change
-        if n_items < 1:
+        if items < 1:
             raise SiteBudgetError(
                 site.number,
                 f"has got all the scores that it may get from site {tester}: more would "
@@ -268,7 +271,7 @@ class ValueService:
                 f"lets its items be scored {most} times in all, and they were: each time "
                 "whoever asks learns one number of every item. The site may raise `replies`.",
             )
-        chosen = records.take(slice(0, min(as_count(n_items, name="items"), records.n)))
+        chosen = records.take(slice(0, min(as_count(items, name="items"), records.n)))
         X, y = _arrays(chosen, site.schema)
         made = score_items(model, question, X, y, site.schema.loss, change=change)
         log.tell("items", theta, reply_bytes(made), asker=who, called=_name(tester))

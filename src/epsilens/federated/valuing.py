@@ -3,22 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 
+from epsilens._scratch import scratch_folder
 from epsilens._types import FloatArray
 from epsilens._validate import as_choice, as_count
 from epsilens.errors import BudgetExceededError, InputError
-from epsilens.federated.acceptance import model_for_provider
+from epsilens.federated.aggregate import Objective
+from epsilens.federated.answer_limits import AnswerLimits
 from epsilens.federated.coordinator import Coordinator
-from epsilens.federated.parties import Clock, Traffic, require_part
-from epsilens.valuation.batch_exchange import BatchMove
-from epsilens.valuation.item_messages import EncryptedScores, EncryptedYardstick
-from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester
-from epsilens.valuation.score_rounding import RoundedScores
+from epsilens.federated.parties import Clock, LocalParties, Traffic, require_part
+from epsilens.federated.value_service import ValueQuery, ValueService
+from epsilens.valuation.model_moves import Change, ModelForProvider
 
 ValueMode: TypeAlias = Literal["items", "batch"]
 
@@ -95,43 +97,96 @@ class Exchange(Protocol):
         """What was sent until now."""
         ...
 
-    def question(
-        self, tester: int, model: ModelForTester, *, provider: int
-    ) -> tuple[EncryptedYardstick, int | None]:
-        """Ask the tester for its encrypted question, and how many scores the provider may get."""
+    def ask(self, query: ValueQuery, site: int, *said: object, **settings: int) -> Any:
+        """Ask a site, and return what its `ValueService` answers."""
         ...
 
-    def reply(
-        self,
-        provider: int,
-        model: ModelForProvider,
-        question: EncryptedYardstick,
-        *,
-        tester: int,
-        n_items: int,
-    ) -> tuple[EncryptedScores, Change]:
-        """Hand the question to the provider and return its encrypted scores."""
-        ...
 
-    def scores(
-        self, tester: int, model: ModelForTester, reply: EncryptedScores, *, provider: int
-    ) -> RoundedScores:
-        """Hand the reply to the tester and return the scores."""
-        ...
+class LocalExchange:
+    """Sites that live in this process; messages are counted as if they travelled.
 
-    def left(self, tester: int, *, provider: int) -> int | None:
-        """Ask the tester how many scores the provider may still get; None: without end."""
-        ...
+    Parameters
+    ----------
+    parties : LocalParties
+    folder : path
+        Where each site's key and count are kept.
+    answer_limits : AnswerLimits
+        Limits of every site's answers.
+    """
 
-    def move(self, provider: int, model: ModelForProvider) -> BatchMove:
-        """Ask the provider how the model would move with its batch."""
-        ...
+    def __init__(self, parties: LocalParties, folder: Path, answer_limits: AnswerLimits) -> None:
+        self._parties, self._folder, self._answer_limits = parties, folder, answer_limits
+        self.traffic = Traffic()
 
-    def score_of(
-        self, tester: int, model: ModelForTester, move: BatchMove, *, provider: int
-    ) -> RoundedScores:
-        """Ask the tester for the score of a batch."""
-        ...
+    def ask(self, query: ValueQuery, site: int, *said: object, **settings: int) -> Any:
+        """Ask a site, and return what its `ValueService` answers."""
+        place = self._folder / f"site-{site}"
+        if not place.exists():
+            place.mkdir(mode=0o700)
+            self._answer_limits.write(place)
+        self._count(said)
+        service = ValueService(place, pinned=False)
+        found = getattr(service, query)(self._parties.sites[site], *said, **settings)
+        self._count(found if isinstance(found, tuple) else (found,))
+        return found
+
+    def _count(self, things: Sequence[object]) -> None:
+        """Count a message: what it holds, or else one number."""
+        sizes = [thing.n_bytes for thing in things if hasattr(thing, "n_bytes")]
+        self.traffic.messages += 1
+        self.traffic.bytes += sum(sizes) or 8
+
+
+@contextmanager
+def local_exchange(
+    parties: LocalParties, answer_limits: AnswerLimits | None = None
+) -> Iterator[LocalExchange]:
+    """Let sites of this process value each other's records; keys and counts go with the block.
+
+    Parameters
+    ----------
+    parties : LocalParties
+    answer_limits : AnswerLimits, optional
+        Limits of every site's answers.
+
+    Yields
+    ------
+    LocalExchange
+
+    Examples
+    --------
+    See `epsilens.federated.value`.
+    """
+    with scratch_folder() as folder:
+        yield LocalExchange(parties, folder, answer_limits or AnswerLimits())
+
+
+def model_for_provider(present: Objective) -> ModelForProvider:
+    """Return what the coordinator tells a provider: the model, its inverse Hessian, N and the penalty.
+
+    Parameters
+    ----------
+    present : Objective
+        At the present model, Hessian included, over all sites.
+
+    Returns
+    -------
+    ModelForProvider
+
+    Examples
+    --------
+    >>> from epsilens.federated import Penalty
+    >>> sums = SiteSums(4, 2.0, np.zeros(2), np.eye(2))
+    >>> model = model_for_provider(Objective(np.zeros(2), sums, Penalty(0.1, 2, 1, intercept=True)))
+    >>> model.n_records, model.penalty.tolist()
+    (4, [0.1, 0.0])
+    """
+    penalty = present.penalty
+    own = np.full((penalty.n_outputs, penalty.n_features), penalty.strength)
+    if penalty.intercept:
+        own[:, -1] = 0.0
+    inverse = present.curvature().solve(np.eye(len(present.theta)))
+    return ModelForProvider(present.theta, 0.5 * (inverse + inverse.T), present.sums.n, own.ravel())
 
 
 def value(
@@ -202,26 +257,26 @@ def value(
     # What bringing the sums of all sites up to date costs is not part of the valuation.
     clock = Clock(exchange.traffic)
     if mode == "items":
-        question, left = exchange.question(tester, told, provider=provider)
+        question, left = exchange.ask("question", tester, told, provider=provider)
         wanted = [n for n in (items, left) if n is not None]
         most = min(wanted) if wanted else int(coordinator.parties.records()[provider])
-        reply, change = exchange.reply(provider, model, question, tester=tester, n_items=most)
+        reply, change = exchange.ask("reply", provider, model, question, tester=tester, items=most)
         _require_offer(provider, change, accept=accept)
-        found = exchange.scores(tester, told, reply, provider=provider)
+        found = exchange.ask("scores", tester, told, reply, provider=provider)
         n_items = reply.n_items
         if len(found.scores) != n_items:
             raise InputError(f"site {tester} must give {n_items} scores, got {len(found.scores)}.")
     else:
-        left = exchange.left(tester, provider=provider)
+        left = exchange.ask("left", tester, provider=provider)
         if left is not None and left < 1:
             # Before the provider has told anything in clear.
             raise BudgetExceededError(
                 f"site {tester} has given all the scores that it gives to site {provider}. Its people may raise "
                 "the limit: `epsilens federate site --score-limit`."
             )
-        move = exchange.move(provider, model)
+        move = exchange.ask("move", provider, model)
         _require_offer(provider, move.change, accept=accept)
-        found = exchange.score_of(tester, told, move, provider=provider)
+        found = exchange.ask("score", tester, told, move, provider=provider)
         change, n_items = move.change, 0
         if len(found.scores) != 1:
             raise InputError(f"site {tester} must give one score, got {len(found.scores)}.")

@@ -59,6 +59,11 @@ class BatchMove:
         as_choice(self.change, get_args(Change), name="change")
         object.__setattr__(self, "move", as_vector(self.move, name="move"))
 
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the move."""
+        return self.move.nbytes
+
 
 def smallest_batch(
     n_parameters: int, *, n_outputs: int = 1, moves: int = 1, submissions: int = 1

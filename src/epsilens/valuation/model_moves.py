@@ -66,6 +66,11 @@ class ModelForTester:
         as_count(self.n_records, name="n_records")
 
     @property
+    def n_bytes(self) -> int:
+        """Bytes of its numbers; the model and its units."""
+        return self.theta.nbytes + self.scale.nbytes + 8
+
+    @property
     def name(self) -> str:
         """A hash that tells this version of the model from any other."""
         return model_name(self.theta, self.n_records)
@@ -139,6 +144,11 @@ class ModelForProvider:
     def scale(self) -> FloatArray:
         """√(H⁻¹)_ii."""
         return np.sqrt(self.inverse_hessian.diagonal())
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of its numbers; of the inverse Hessian, which is symmetric, half."""
+        return 8 * (2 * (p := len(self.theta)) + p * (p + 1) // 2 + 1)
 
     @property
     def name(self) -> str:

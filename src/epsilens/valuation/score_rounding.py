@@ -43,6 +43,11 @@ class RoundedScores:
             )
         object.__setattr__(self, "scores", values)
 
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the scores."""
+        return self.scores.nbytes
+
 
 def round_scores(
     scores: FloatArray,

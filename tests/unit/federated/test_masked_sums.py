@@ -10,9 +10,8 @@ import pytest
 
 from epsilens.errors import InputError
 from epsilens.federated import Coordinator, LocalParties, Records, Site, add_up
-from epsilens.federated.masked_parties import MaskedLocalParties
 from epsilens.federated.masked_sums import Masking
-from epsilens.federated.parties import TOGETHER
+from epsilens.federated.parties import TOGETHER, MaskedLocalParties
 from epsilens.federated.plan import carry_out, story
 
 from .conftest import contract, make_sites

@@ -28,8 +28,7 @@ pytest.importorskip("flwr")
 
 from flwr.app import ConfigRecord, Message
 
-from epsilens.federated.flower.deployed_parties import SilentSitesError
-from epsilens.federated.flower.masked_grid_parties import MaskedDeployedParties
+from epsilens.federated.flower.deployed_parties import DeployedParties, SilentSitesError
 from epsilens.federated.flower.messages import pack
 from epsilens.federated.flower.operations import OperationRunner
 from epsilens.federated.randomisation import as_budget
@@ -401,8 +400,14 @@ def insist(world):
 def masked(world):
     members = {m.site: m.node for m in world.store.members}
     state = world.store.load()
-    return MaskedDeployedParties(
-        world.grid, world.store.schema, members, state=state, timeout=7.0, patience=0.0
+    return DeployedParties(
+        world.grid,
+        world.store.schema,
+        members,
+        state=state,
+        timeout=7.0,
+        patience=0.0,
+        masked=True,
     )
 
 

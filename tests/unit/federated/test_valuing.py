@@ -23,12 +23,11 @@ from epsilens.federated import (
 )
 from epsilens.federated.answer_limits import AnswerLimits
 from epsilens.federated.coordinator_store import create_coordinator_store
-from epsilens.federated.local_exchange import local_exchange
 from epsilens.federated.parties import TOGETHER
 from epsilens.federated.plan import PlannedOperation, carry_out, story
 from epsilens.federated.site_store import RawFile, SiteStore, create_site_store
 from epsilens.federated.value_service import ValueService
-from epsilens.federated.valuing import value
+from epsilens.federated.valuing import local_exchange, value
 from epsilens.valuation import AnswerBook, BatchMove, ItemTester, Yardstick, item_moves
 
 from .conftest import (
@@ -44,13 +43,10 @@ from .conftest import (
 pytest.importorskip("flwr")
 pytest.importorskip("tenseal")
 
-from epsilens.federated.flower.grid_exchange import GridExchange
+from epsilens.federated.flower.deployed_parties import DeployedParties
 from epsilens.federated.flower.grid_parties import GridParties
-from epsilens.federated.flower.masked_grid_parties import (
-    MaskedDeployedParties,
-    MaskedGridParties,
-)
 from epsilens.federated.flower.operations import OperationRunner
+from epsilens.federated.flower.value_messages import GridExchange
 
 
 @pytest.fixture(autouse=True)
@@ -68,8 +64,9 @@ def grid(folders):
     return FakeGrid(folders)
 
 
-def led(schema, grid, kind=GridParties):
-    leader = Coordinator(schema, kind(grid, schema, n_sites=5), regularisation=1e-2)
+def led(schema, grid, **options):
+    parties = GridParties(grid, schema, n_sites=5, **options)
+    leader = Coordinator(schema, parties, regularisation=1e-2)
     leader.train()
     return leader, GridExchange(leader.parties)
 
@@ -118,7 +115,7 @@ def numbers_in(content):
 def test_under_masks_nothing_of_a_single_site_crosses_the_wire(schema, grid):
     steps, _ = story(schema, epsilon=3.0, n_sites=5, changes=[{0: 1.0, 3: 2.0}], remove=[1, 4])
     near = Coordinator(schema, LocalParties(make_sites(schema, offer=40)), regularisation=1e-2)
-    far, _ = led(schema, grid, MaskedGridParties)
+    far, _ = led(schema, grid, masked=True)
     far = Coordinator(schema, far.parties, regularisation=1e-2)
     carry_out(near, steps)
     carry_out(far, steps)
@@ -148,7 +145,7 @@ def test_under_masks_nothing_of_a_single_site_crosses_the_wire(schema, grid):
 
 
 def test_a_site_that_fails_under_masks_leaves_nothing_half_done(schema, grid, folders):
-    leader, _ = led(schema, grid, MaskedGridParties)
+    leader, _ = led(schema, grid, masked=True)
     target = list(grid.nodes)[3]
     grid.spoil = lambda node, reply: None if node == target else reply
     before = leader.theta
@@ -165,7 +162,7 @@ def test_a_site_that_fails_under_masks_leaves_nothing_half_done(schema, grid, fo
     with pytest.raises(InputError, match="site 3: this site has no key"):
         leader.parties.sums(leader.theta)
     members = dict(enumerate(grid.nodes))
-    again = MaskedDeployedParties(grid, schema, members, state=leader.state)
+    again = DeployedParties(grid, schema, members, state=leader.state, masked=True)
     assert list(again.sums(leader.theta)) == [TOGETHER]
 
 
@@ -320,10 +317,10 @@ def test_records_are_valued_at_the_settled_model_only(schema, grid):
     model = model_for_provider(leader.present())
     other = replace(model, theta=model.theta + 1e-9)
     for ask in (
-        lambda: exchange.move(0, other),
-        lambda: exchange.question(2, other.for_tester(), provider=0),
-        lambda: exchange.score_of(
-            2, other.for_tester(), BatchMove(other.name, "add", other.scale), provider=0
+        lambda: exchange.ask("move", 0, other),
+        lambda: exchange.ask("question", 2, other.for_tester(), provider=0),
+        lambda: exchange.ask(
+            "score", 2, other.for_tester(), BatchMove(other.name, "add", other.scale), provider=0
         ),
         lambda: leader.parties.submission(other.theta, 0),
     ):
@@ -333,14 +330,14 @@ def test_records_are_valued_at_the_settled_model_only(schema, grid):
     with pytest.raises(InputError, match="settled with other numbers"):
         leader.parties.settle([], other.theta, version=0)
     # The number of records is the coordinator's word: it makes no new question.
-    question, _ = exchange.question(2, model.for_tester(), provider=0)
-    first, _ = exchange.reply(0, model, question, tester=2, n_items=2)
-    again, _ = exchange.reply(0, model, question, tester=4, n_items=9)
+    question, _ = exchange.ask("question", 2, model.for_tester(), provider=0)
+    first, _ = exchange.ask("reply", 0, model, question, tester=2, items=2)
+    again, _ = exchange.ask("reply", 0, model, question, tester=4, items=9)
     assert again == first
     larger = replace(model, n_records=model.n_records + 1)
-    question, _ = exchange.question(2, larger.for_tester(), provider=0)
+    question, _ = exchange.ask("question", 2, larger.for_tester(), provider=0)
     with pytest.raises(InputError, match="once for each version"):
-        exchange.reply(0, larger, question, tester=2, n_items=2)
+        exchange.ask("reply", 0, larger, question, tester=2, items=2)
 
 
 def test_testers_that_a_coordinator_invents_are_few_or_none(schema, grid, folders, tmp_path, capfd):
@@ -355,23 +352,23 @@ def test_testers_that_a_coordinator_invents_are_few_or_none(schema, grid, folder
         return ItemTester(told, stick, key_file=tmp_path / f"{k}.key", answers=book).question()
 
     for k in range(3):
-        exchange.reply(0, model, invented(k), tester=10 + k, n_items=1)
+        exchange.ask("reply", 0, model, invented(k), tester=10 + k, items=1)
     with pytest.raises(BudgetExceededError, match="be scored 3 times in all"):
-        exchange.reply(0, model, invented(3), tester=13, n_items=1)
+        exchange.ask("reply", 0, model, invented(3), tester=13, items=1)
     with pytest.raises(InputError, match="no tester of its own"):
-        exchange.reply(1, model, invented(0), tester=1, n_items=1)
+        exchange.ask("reply", 1, model, invented(0), tester=1, items=1)
     # The people at both sites read the same twenty digits, and may name them.
     known = ValueService(folders[2]).fingerprint()
     AnswerLimits(testers=(known.upper().replace("-", " "),)).write(folders[1])
     with pytest.raises(InputError, match="answers testers whose fingerprints it knows"):
-        exchange.reply(1, model, invented(0), tester=2, n_items=1)
+        exchange.ask("reply", 1, model, invented(0), tester=2, items=1)
     capfd.readouterr()
     assert value(leader, exchange, provider=1, tester=2, items=1).n_items == 1
     assert f"Site 2 asks as tester {known}." in capfd.readouterr().err
 
 
 def test_an_insisting_site_scores_its_records_for_keys_that_it_was_told_only(schema, grid, folders):
-    leader, exchange = led(schema, grid, MaskedGridParties)
+    leader, exchange = led(schema, grid, masked=True)
     with SiteStore(folders[0]).transaction() as site:
         site.insist_on_masks()
     with pytest.raises(InputError, match=r"site 0 insists on masks.*--tester-key"):
@@ -419,12 +416,12 @@ def test_every_move_of_the_same_batch_needs_more_records(schema, tmp_path):
     grid = FakeGrid(site_folders(schema, tmp_path, offer=8))
     leader, exchange = led(schema, grid)
     model = model_for_provider(leader.present())
-    move = exchange.move(0, model)
-    np.testing.assert_array_equal(exchange.move(0, model).move, move.move)
+    move = exchange.ask("move", 0, model)
+    np.testing.assert_array_equal(exchange.ask("move", 0, model).move, move.move)
     assert [e.operation for e in leader.parties.ledger() if e.site == 0] == ["train", "value"]
     leader.change({4: 1.0})
     with pytest.raises(InputError, match=r"at least 9 records .* asked about so often, got 8"):
-        exchange.move(0, model_for_provider(leader.present()))
+        exchange.ask("move", 0, model_for_provider(leader.present()))
     # The offer can still be accepted, once: at another version its sums would be as many again.
     leader.parties.submission(leader.theta, 0)
     leader.change({4: 0.5})
@@ -479,10 +476,10 @@ def test_a_valuation_names_its_version_and_refuses_before_a_score_is_spent(schem
     )  # its store was lost: versions go on from what the sites have
     assert later.train().version == 1
     with local_exchange(parties) as exchange:
-        left = exchange.left(2, provider=0)
+        left = exchange.ask("left", 2, provider=0)
         with pytest.raises(InputError, match="are in the model already"):
             value(later, exchange, provider=0, tester=2, mode="batch", accept=True)
-        assert exchange.left(2, provider=0) == left
+        assert exchange.ask("left", 2, provider=0) == left
         assert value(later, exchange, provider=0, tester=2, mode="batch").version == 1
 
 

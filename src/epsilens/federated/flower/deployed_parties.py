@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from flwr.app import RecordDict
@@ -19,8 +18,6 @@ from epsilens.federated.site_state import Wish
 from epsilens.federated.versions import CoordinatorState, Version
 from epsilens.federated.written import read_wish
 from epsilens.notes import Note
-
-SECONDS_BETWEEN_LOOKS = 0.2
 
 
 class SilentSitesError(NoAnswerError):
@@ -82,8 +79,9 @@ class DeployedParties(GridParties):
         patience: float = 30.0,
         leaving: Sequence[int] = (),
         anew: bool = False,
+        masked: bool = False,
     ) -> None:
-        self._begin(grid, schema, timeout)
+        self._begin(grid, schema, timeout, masked=masked)
         self._leaving = set(leaving)
         self._bound = () if anew else state.model_sites
         self._known = dict(state.draws)
@@ -103,7 +101,9 @@ class DeployedParties(GridParties):
         self._catch_up(state.applied)
 
     def _greet(self, members: Mapping[int, int], patience: float) -> None:
-        online = self._online(members, patience)
+        wanted = set(members.values())
+        nodes = set(self._awaited(lambda found: wanted <= set(found), patience))
+        online = [site for site, node in members.items() if node in nodes]
         answers = self._carry(
             "hello", {members[site]: self.pack(version=self._made) for site in online}
         )
@@ -183,18 +183,9 @@ class DeployedParties(GridParties):
         self.wishes.pop(site, None)
         self.leave([site])
 
-    def _online(self, members: Mapping[int, int], patience: float) -> list[int]:
-        until = time.monotonic() + patience
-        while True:
-            nodes = set(self._grid.get_node_ids())
-            found = [site for site, node in members.items() if node in nodes]
-            if len(found) == len(members) or time.monotonic() > until:
-                return found
-            time.sleep(SECONDS_BETWEEN_LOOKS)
-
     def _catch_up(self, applied: Sequence[Version]) -> None:
         """Tell sites that were away what they have missed, their own change first."""
-        for site, has in [(i, self._versions[i]) for i in self._nodes]:
+        for site, has in [(i, self._standings[i].version) for i in self._nodes]:
             own = [v for v in applied if site in v.changed_sites]
             # A change that the site has confirmed, or that was of another draw, does not wait there.
             taken = max(has, self._taken.get(site, -1))
@@ -253,13 +244,12 @@ class DeployedParties(GridParties):
         self, action: str, contents: Mapping[int, RecordDict]
     ) -> tuple[dict[int, Content], set[int]]:
         """Ask sites, and return the answers and who gave none; a refusal is raised."""
-        by_node = {self._nodes[site]: content for site, content in contents.items()}
-        replies = self._carry(action, by_node)
-        found: dict[int, Content] = {}
-        for site in contents:
-            reply = replies.get(self._nodes[site])
-            if reply is not None and not reply.has_error():
-                found[site] = self._opened(action, reply, f"site {site}")
+        replies = self._sent(action, contents)
+        found = {
+            site: self._opened(action, reply, f"site {site}")
+            for site, reply in replies.items()
+            if not reply.has_error()
+        }
         return found, set(contents) - set(found)
 
     def settle(self, sites: Sequence[int], theta: FloatArray, *, version: int) -> None:
@@ -267,13 +257,10 @@ class DeployedParties(GridParties):
 
         Whoever has not taken it answers from another draw than the model's, and is asked nothing more.
         """
-        contents = {}
-        for site in self._nodes:
-            self._traffic.count(theta)
-            contents[site] = self.pack({"theta": theta}, version=version, changed=site in sites)
-        replies = self._carry("settle", {self._nodes[site]: c for site, c in contents.items()})
+        contents = self._settlement(sites, theta, version)
+        replies = self._sent("settle", contents)
         for site in contents:
-            reply = replies.get(self._nodes[site])
+            reply = replies.get(site)
             if reply is None or reply.has_error():
                 self.missed.add(site)
                 continue

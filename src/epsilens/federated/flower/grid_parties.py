@@ -3,25 +3,36 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 from flwr.app import Message, RecordDict
 
-from epsilens._types import FloatArray
+from epsilens._types import FloatArray, WordArray
 from epsilens.channels import Budget
 from epsilens.errors import InputError
 from epsilens.federated.aggregate import Penalty
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.fixed_point import flatten, sum_bounds
-from epsilens.federated.flower.messages import Content, arrays_answered, pack, read_sums, unpack
+from epsilens.federated.flower.messages import (
+    Content,
+    Setting,
+    arrays_answered,
+    pack,
+    read_sums,
+    unpack,
+)
 from epsilens.federated.ledger import LedgerEntry
-from epsilens.federated.parties import NoAnswerError, Traffic
+from epsilens.federated.masked_sums import MaskedQuestion
+from epsilens.federated.parties import NoAnswerError, Parties, Summed, Traffic
 from epsilens.federated.site_draws import (
     LARGEST_VERSION,
     SiteDraw,
+    Standing,
     counted_on,
     read_draw_name,
 )
@@ -29,7 +40,7 @@ from epsilens.federated.site_state import Wish
 from epsilens.federated.sums import SiteSums
 from epsilens.federated.written import read_budget, read_ledger, wish_text
 
-SECONDS_BETWEEN_LOOKS = 0.05
+SECONDS_BETWEEN_LOOKS = 0.1
 MOST_RECORDS = 2**40
 """No site has more; float64 counts them exactly."""
 
@@ -48,7 +59,7 @@ class MessageGrid(Protocol):
         ...
 
 
-class GridParties:
+class GridParties(Parties):
     """Sites behind Flower's grid.
 
     Parameters
@@ -62,6 +73,8 @@ class GridParties:
         Seconds that the answers to one message may take.
     patience : float
         Seconds that the sites have to come online.
+    masked : bool
+        Whether the sites add up under masks, so that sums over all of them only are seen.
 
     Raises
     ------
@@ -69,11 +82,6 @@ class GridParties:
         If a site does not come, has another contract or another version, or takes the place of
         another.
     """
-
-    masked = False
-    """Each site's sums are seen."""
-    deployed = False
-    """All parties are one's own."""
 
     def __init__(
         self,
@@ -83,40 +91,41 @@ class GridParties:
         n_sites: int,
         timeout: float = 120.0,
         patience: float = 120.0,
+        masked: bool = False,
     ) -> None:
-        self._begin(grid, schema, timeout)
-        self._meet(self._wait_for(n_sites, patience))
+        self._begin(grid, schema, timeout, masked=masked)
+        nodes = self._awaited(lambda found: len(found) >= n_sites, patience)
+        if len(nodes) < n_sites:
+            raise InputError(
+                f"{n_sites} sites must come online within {patience:g} seconds, but only "
+                f"{len(nodes)} did. Check that every site runs."
+            )
+        self._meet(nodes)
 
-    def _begin(self, grid: MessageGrid, schema: FederationSchema, timeout: float) -> None:
-        self._grid, self._schema, self._timeout = grid, schema, timeout
-        self._traffic, self.carried = Traffic(), Traffic()
+    def _begin(
+        self, grid: MessageGrid, schema: FederationSchema, timeout: float, *, masked: bool
+    ) -> None:
+        super().__init__(schema, masked=masked)
+        self._grid, self._timeout = grid, timeout
+        self.carried = Traffic()
+        self._nodes: dict[int, int] = {}
+        """Of the sites that take part."""
+        self._standings: dict[int, Standing] = {}
+        """As each site has said last, of those who left too."""
         self._ledgers: dict[int, tuple[LedgerEntry, ...]] = {}
         """As each site has reported it last, of those who left too."""
-        self._nodes: dict[int, int] = {}
-        self._budgets: dict[int, Budget] = {}
-        self._anchored: dict[int, bool] = {}
-        self._versions: dict[int, int] = {}
-        self._records: dict[int, int] = {}
         self._earlier: dict[int, tuple[LedgerEntry, ...]] = {}
         """What sites have spent with draws before the one that they have."""
-        self.draws: dict[int, str] = {}
-        """The name of every site's draw."""
-        self.requires_masks: dict[int, bool] = {}
-        """Whether a site lets sums of its own leave under masks only."""
 
     # --- Who is there ---
 
-    def _wait_for(self, n_sites: int, patience: float) -> list[int]:
+    def _awaited(self, is_enough: Callable[[list[int]], bool], patience: float) -> list[int]:
+        """Return the nodes that are online, once they are enough or patience is over."""
         until = time.monotonic() + patience
         while True:
             nodes = list(self._grid.get_node_ids())
-            if len(nodes) >= n_sites:
+            if is_enough(nodes) or time.monotonic() > until:
                 return nodes
-            if time.monotonic() > until:
-                raise InputError(
-                    f"{n_sites} sites must come online within {patience:g} seconds, but only "
-                    f"{len(nodes)} did. Check that every site runs."
-                )
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
     def _meet(self, nodes: Sequence[int]) -> None:
@@ -136,24 +145,22 @@ class GridParties:
             self._welcome(number, *found[number])
 
     def _welcome(self, number: int, node: int, content: Content) -> None:
-        if not 1 <= content.setting("n", int) <= MOST_RECORDS:
+        n, version = content.setting("n", int), content.setting("version", int)
+        if not 1 <= n <= MOST_RECORDS:
             raise InputError(
                 f"site {number} must have at least one record, and not beyond all number."
             )
-        version = content.setting("version", int)
         if not -1 <= version < LARGEST_VERSION:
             raise InputError(f"site {number} claims a version of the model that was never made.")
         draw, budget = read_draw_name(content.setting("draw", str)), self._budget(number, content)
-        self._ledgers[number] = self._ledger(number, content)
-        self._anchored[number] = content.setting("anchored", bool)
-        self._records[number] = content.setting("n", int)
-        self._nodes[number], self._budgets[number] = node, budget
-        self._versions[number], self.draws[number] = version, draw
-        self.requires_masks[number] = content.setting("insists", bool)
+        self.note_ledger(number, content)
+        anchored, insists = content.setting("anchored", bool), content.setting("insists", bool)
+        self._nodes[number] = node
+        self._standings[number] = Standing(n, budget, anchored, version, draw, insists)
 
     def _budget(self, site: int, content: Content) -> Budget:
         budget = read_budget(content.setting("budget", str))
-        if set(budget.per_column) != set(self._schema.protected):
+        if set(budget.per_column) != set(self.schema.protected):
             raise InputError(f"site {site} protects other columns than the contract names.")
         return budget
 
@@ -162,31 +169,41 @@ class GridParties:
         """The sites that take part."""
         return tuple(self._nodes)
 
-    @property
-    def fingerprint(self) -> str:
-        """Fingerprint of the contract."""
-        return self._schema.fingerprint
+    def standing(self, site: int) -> Standing:
+        """Return what a site has said of itself last."""
+        return self._standings[site]
 
-    @property
-    def traffic(self) -> Traffic:
-        """What was sent until now, counted as `LocalParties` counts."""
-        return self._traffic
+    def known_draws(self) -> dict[int, SiteDraw]:
+        """Return by what the draw of every site that has answered is known."""
+        return {
+            i: SiteDraw(site.draw, len(self._earlier.get(i, ())), site.version)
+            for i, site in self._standings.items()
+        }
 
-    def budgets(self) -> dict[int, Budget]:
-        """Return the level of every site's present draw, as each has said last."""
-        return {site: self._budgets[site] for site in self._nodes}
+    def leave(self, sites: Sequence[int]) -> None:
+        """Let sites go; nothing is asked of them any more."""
+        for site in sites:
+            # Asked again after an interruption, some may be gone already.
+            self._nodes.pop(site, None)
 
-    def records(self) -> dict[int, int]:
-        """Return how many records every site takes part with, as each has said."""
-        return {site: self._records[site] for site in self._nodes}
+    def ledger(self) -> list[LedgerEntry]:
+        """Return every release of every site, as each has reported it last."""
+        return [entry for site in sorted(self._ledgers) for entry in self._ledgers[site]]
+
+    def note_ledger(self, site: int, content: Content) -> None:
+        """Take note of the ledger that a site has sent with an answer."""
+        entries = read_ledger(content.setting("ledger", str))
+        if not entries or any(entry.site != site for entry in entries):
+            raise InputError(f"site {site} sent no ledger, or that of another site.")
+        self._ledgers[site] = counted_on(self._earlier.get(site, ()), entries)
 
     # --- How messages travel ---
 
     def pack(
-        self, arrays: Mapping[str, FloatArray] | None = None, **settings: str | float | bool | bytes
+        self, arrays: Mapping[str, FloatArray] | None = None, **settings: Setting
     ) -> RecordDict:
         """Put settings and arrays into a message under the contract."""
-        return pack(self._schema.fingerprint, arrays=arrays, **settings)
+        return pack(self.schema.fingerprint, arrays=arrays, **settings)
 
     def _carry(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Message]:
         """Send a message to each node, and return the replies that came in time."""
@@ -225,183 +242,136 @@ class GridParties:
             )
         return unpack(
             reply.content,
-            self._schema.fingerprint,
+            self.schema.fingerprint,
             sender=who,
-            arrays=arrays_answered(action, self._schema.n_parameters),
+            arrays=arrays_answered(action, self.schema.n_parameters),
         )
+
+    def _sent(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Message]:
+        """Send a message to each site, and return the replies that came in time, by site."""
+        replies = self._carry(action, {self._nodes[site]: c for site, c in contents.items()})
+        return {site: replies[node] for site in contents if (node := self._nodes[site]) in replies}
 
     def ask(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Content]:
         """Ask sites, and return every answer or the first refusal."""
-        by_node = {self._nodes[site]: content for site, content in contents.items()}
-        replies = self._carry(action, by_node)
-        return {
-            site: self._opened(action, replies.get(self._nodes[site]), f"site {site}")
-            for site in contents
-        }
-
-    def _sums_of(
-        self,
-        site: int,
-        content: Content,
-        theta: FloatArray,
-        *,
-        hessian: bool,
-        n: int | None = None,
-        factor: float = 1.0,
-    ) -> SiteSums:
-        """Take sums that can be: over `n` records, unless None, each within what the contract lets it add."""
-        found = read_sums(content, self._schema.n_parameters, hessian=hessian)
-        if found.n > MOST_RECORDS or (n is not None and found.n != n):
-            raise _other_records(site)
-        most = factor * found.n * sum_bounds(self._schema, theta, hessian=hessian)
-        if not (np.abs(flatten(found)) <= 1.01 * most).all():
-            raise InputError(
-                f"site {site} must send sums within the bounds that the contract gives, got larger ones. "
-                "Nothing was changed. If its numbers are far off, declare a larger `limit` in the contract."
-            )
-        # A Hessian is symmetric: half of it has travelled.
-        self._traffic.count(found.gradient, content.arrays.get("hessian"))
-        return found
+        replies = self._sent(action, contents)
+        return {site: self._opened(action, replies.get(site), f"site {site}") for site in contents}
 
     # --- What is asked ---
 
-    def sums(
-        self, theta: FloatArray, *, hessian: bool = True, pending: Sequence[int] = ()
+    def ask_sums(
+        self, query: Summed, theta: FloatArray, asked: Mapping[int, Mapping[str, bool]]
     ) -> dict[int, SiteSums]:
-        """Ask every site for its sums."""
-        return self._plain_sums(theta, self.numbers, hessian=hessian, pending=pending)
-
-    def leaving_sums(self, theta: FloatArray, sites: Sequence[int]) -> dict[int, SiteSums]:
-        """Ask those who leave for their sums."""
-        return self._plain_sums(theta, sites, hessian=True, pending=())
-
-    def _plain_sums(
-        self, theta: FloatArray, sites: Sequence[int], *, hessian: bool, pending: Sequence[int]
-    ) -> dict[int, SiteSums]:
-        contents = {}
-        for site in sites:
-            self._traffic.count(theta)
-            contents[site] = self.pack({"theta": theta}, hessian=hessian, pending=site in pending)
-        answers = self.ask("sums", contents)
-        return {
-            site: self._sums_of(site, content, theta, hessian=hessian, n=self._records[site])
-            for site, content in answers.items()
-        }
-
-    def local_steps(
-        self, theta: FloatArray, *, steps: int, learning_rate: float, penalty: Penalty
-    ) -> dict[int, tuple[FloatArray, int]]:
-        """Ask every site to train for some steps."""
-        contents = {}
-        for site in self._nodes:
-            self._traffic.count(theta)
-            contents[site] = self.pack(
-                {"theta": theta},
-                steps=steps,
-                learning_rate=float(learning_rate),
-                regularisation=float(penalty.strength),
-            )
-        found = {}
-        for site, content in self.ask("steps", contents).items():
-            local = content.vector("theta", self._schema.n_parameters)
-            if content.setting("n", int) != self._records[site]:
+        """Ask sites for sums; take those that can be, each within what the contract lets it add."""
+        action = "value_submit" if query == "submit" else query
+        contents = {site: self.pack({"theta": theta}, **how) for site, how in asked.items()}
+        answers, found = self.ask(action, contents), {}
+        for site, content in answers.items():
+            hessian = asked[site].get("hessian", True)
+            sums = read_sums(content, self.schema.n_parameters, hessian=hessian)
+            n_known = sums.n if query == "submit" else self._standings[site].n
+            if sums.n > MOST_RECORDS or sums.n != n_known:
                 raise _other_records(site)
-            self._traffic.count(local)
-            found[site] = (local, self._records[site])
+            most = sums.n * sum_bounds(self.schema, theta, hessian=hessian)
+            # A difference is between two sums.
+            most *= 2.0 if query == "difference" else 1.0
+            if not (np.abs(flatten(sums)) <= 1.01 * most).all():
+                raise InputError(
+                    f"site {site} must send sums within the bounds that the contract gives, got larger ones. "
+                    "Nothing was changed. If its numbers are far off, declare a larger `limit` in the contract."
+                )
+            found[site] = sums
+        return found
+
+    def keys(self, group: str, sites: Sequence[int]) -> dict[int, bytes]:
+        """Ask sites for a fresh public key each."""
+        found = self.ask("mask_key", {site: self.pack(group=group) for site in sites})
+        return {site: content.setting("key", bytes) for site, content in found.items()}
+
+    def answers(
+        self, group: str, question: MaskedQuestion, *, keys: Mapping[int, bytes] | None
+    ) -> dict[int, WordArray]:
+        """Ask the sites of a group; with their `keys` for the first time."""
+        content = self.pack(
+            {"theta": question.theta},
+            group=group,
+            number=question.number,
+            what=question.what,
+            hessian=question.hessian,
+            pending=json.dumps(dict.fromkeys(question.pending, True)),
+            records=json.dumps(dict(question.records)),
+            keys=json.dumps({i: key.hex() for i, key in (keys or {}).items()}),
+        )
+        found = {}
+        for site, answer in self.ask("masked", dict.fromkeys(question.records, content)).items():
+            data = answer.setting("masked", bytes)
+            # Eight bytes a number; other lengths do not fit the question and are refused there.
+            found[site] = np.frombuffer(data[: len(data) // 8 * 8], dtype="<u8").astype(np.uint64)
+        return found
+
+    def ask_steps(
+        self, theta: FloatArray, *, steps: int, learning_rate: float, penalty: Penalty
+    ) -> dict[int, FloatArray]:
+        """Ask every site to train for some steps."""
+        content = self.pack(
+            {"theta": theta},
+            steps=steps,
+            learning_rate=float(learning_rate),
+            regularisation=float(penalty.strength),
+        )
+        found = {}
+        for site, answer in self.ask("steps", dict.fromkeys(self._nodes, content)).items():
+            found[site] = answer.vector("theta", self.schema.n_parameters)
+            if answer.setting("n", int) != self._standings[site].n:
+                raise _other_records(site)
         return found
 
     def prepare(self, wishes: Mapping[int, Wish], *, preview: bool) -> None:
         """Tell sites to get ready for a change, or for the preview of one."""
         contents = {
-            self._nodes[site]: self.pack(wish=wish_text(wish), preview=preview)
-            for site, wish in wishes.items()
+            site: self.pack(wish=wish_text(wish), preview=preview) for site, wish in wishes.items()
         }
-        replies = self._carry("prepare", contents)
+        replies = self._sent("prepare", contents)
         refused: InputError | None = None
         for site in wishes:
             try:
-                content = self._opened("prepare", replies.get(self._nodes[site]), f"site {site}")
+                content = self._opened("prepare", replies.get(site), f"site {site}")
             except InputError as error:
                 refused = refused or error
                 continue
             # A site that has drawn has spent, whatever the others say.
-            self._ledgers[site] = self._ledger(site, content)
+            self.note_ledger(site, content)
         if refused is not None:
             raise refused
 
-    def anchored(self) -> dict[int, bool]:
-        """Say of which sites the present draw is known to be the last one from the true answers."""
-        return {site: self._anchored.get(site, False) for site in self._nodes}
-
-    def latest_version(self) -> int:
-        """Return the last version of a model that a site was notified of."""
-        return max((self._versions.get(site, -1) for site in self._nodes), default=-1)
-
-    def known_draws(self) -> dict[int, SiteDraw]:
-        """Return by what the draw of every site that has answered is known."""
+    def _settlement(
+        self, sites: Sequence[int], theta: FloatArray, version: int
+    ) -> dict[int, RecordDict]:
+        """Return what every site is sent of a new version."""
+        for _ in self._nodes:
+            self.traffic.count(theta)
         return {
-            site: SiteDraw(name, len(self._earlier.get(site, ())), self._versions[site])
-            for site, name in self.draws.items()
-        }
-
-    def differences(
-        self, theta: FloatArray, sites: Sequence[int], *, hessian: bool
-    ) -> dict[int, SiteSums]:
-        """Ask sites for the one message of their prepared change."""
-        contents = {site: self.pack({"theta": theta}, hessian=hessian) for site in sites}
-        return {
-            # A difference is between two sums.
-            site: self._sums_of(
-                site, content, theta, hessian=hessian, n=self._records[site], factor=2.0
-            )
-            for site, content in self.ask("difference", contents).items()
+            site: self.pack({"theta": theta}, version=version, changed=site in sites)
+            for site in self._nodes
         }
 
     def settle(self, sites: Sequence[int], theta: FloatArray, *, version: int) -> None:
         """Send the new model to all sites; those that changed take their new draw into use."""
-        contents = {}
-        for site in self._nodes:
-            self._traffic.count(theta)
-            contents[site] = self.pack({"theta": theta}, version=version, changed=site in sites)
-        for site, content in self.ask("settle", contents).items():
+        for site, content in self.ask("settle", self._settlement(sites, theta, version)).items():
             self._settled(site, content, version)
 
     def _settled(self, site: int, content: Content, version: int) -> None:
-        self._budgets[site] = self._budget(site, content)
-        self._records[site] = content.setting("n", int)
-        self._anchored[site] = content.setting("anchored", bool)
-        self._versions[site] = version
+        self._standings[site] = replace(
+            self._standings[site],
+            budget=self._budget(site, content),
+            n=content.setting("n", int),
+            anchored=content.setting("anchored", bool),
+            version=version,
+        )
 
     def end_preview(self, sites: Sequence[int]) -> None:
         """Tell sites that a preview is over."""
         self.ask("end_preview", {site: self.pack() for site in sites})
-
-    def submission(self, theta: FloatArray, site: int) -> SiteSums:
-        """Ask a site for the sums of the records that it has on offer."""
-        self._traffic.count(theta)
-        found = self.ask("value_submit", {site: self.pack({"theta": theta})})
-        return self._sums_of(site, found[site], theta, hessian=True)
-
-    def note_ledger(self, site: int, content: Content) -> None:
-        """Take note of the ledger that a site has sent with an answer."""
-        self._ledgers[site] = self._ledger(site, content)
-
-    def leave(self, sites: Sequence[int]) -> None:
-        """Let sites go; nothing is asked of them any more."""
-        for site in sites:
-            # Asked again after an interruption, some may be gone already.
-            self._nodes.pop(site, None)
-            self._budgets.pop(site, None)
-
-    def ledger(self) -> list[LedgerEntry]:
-        """Return every release of every site, as each has reported it last."""
-        return [entry for site in sorted(self._ledgers) for entry in self._ledgers[site]]
-
-    def _ledger(self, site: int, content: Content) -> tuple[LedgerEntry, ...]:
-        entries = read_ledger(content.setting("ledger", str))
-        if not entries or any(entry.site != site for entry in entries):
-            raise InputError(f"site {site} sent no ledger, or that of another site.")
-        return counted_on(self._earlier.get(site, ()), entries)
 
 
 def _other_records(site: int) -> InputError:

@@ -17,9 +17,8 @@ from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.coordinator_store import CoordinatorStore
 from epsilens.federated.declaration import Records
 from epsilens.federated.flower.deployed_parties import DeployedParties, SilentSitesError, named
-from epsilens.federated.flower.grid_exchange import GridExchange
 from epsilens.federated.flower.grid_parties import MessageGrid
-from epsilens.federated.flower.masked_grid_parties import MaskedDeployedParties
+from epsilens.federated.flower.value_messages import GridExchange
 from epsilens.federated.ledger import Mode
 from epsilens.federated.training import Algorithm
 from epsilens.federated.valuing import Valuation, ValueMode, value
@@ -97,8 +96,7 @@ class OperationRunner:
             )
         if self.masked:
             store.remember_masks(masked=True)
-        kind = MaskedDeployedParties if self.masked else DeployedParties
-        self.parties = kind(
+        self.parties = DeployedParties(
             grid,
             store.schema,
             wanted,
@@ -107,6 +105,7 @@ class OperationRunner:
             patience=patience,
             leaving=leaving,
             anew=everybody,
+            masked=self.masked,
         )
         self.notes += self.parties.remarks
         for site, said in self.parties.words.items():
@@ -318,7 +317,8 @@ class OperationRunner:
             As `epsilens.federated.valuing.value` takes them.
         """
         self.parties.require({provider, tester} & set(self._state.model_sites))
-        if self.parties.requires_masks.get(provider) and (accept or mode == "batch"):
+        known = {i: self.parties.standing(i).insists for i in self.parties.numbers}
+        if known.get(provider) and (accept or mode == "batch"):
             what = "accept its offer" if accept else "value its records as one batch"
             raise InputError(
                 f"site {provider} insists on masks, and to {what} its own sums would have to be seen in clear. "

@@ -19,9 +19,8 @@ from epsilens.errors import EstimateNotTrustworthyError, InputError, MissingExtr
 from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.flower import FAILURE
-from epsilens.federated.flower.grid_exchange import GridExchange
 from epsilens.federated.flower.grid_parties import GridParties, MessageGrid
-from epsilens.federated.flower.masked_grid_parties import MaskedGridParties
+from epsilens.federated.flower.value_messages import GridExchange
 from epsilens.federated.plan import PlannedOperation, carry_out
 from epsilens.federated.valuing import valuation_record
 from epsilens.federated.written import ledger_text, version_record
@@ -60,13 +59,13 @@ def _carried_out(grid: MessageGrid, plan: Mapping[str, Any]) -> dict[str, object
     report = Path(plan["progress"])
     write_json(report, {"process": os.getpid(), "done": 0})
     schema = FederationSchema.from_dict(plan["schema"])
-    kind = MaskedGridParties if plan.get("secure_aggregation", False) else GridParties
-    parties = kind(
+    parties = GridParties(
         grid,
         schema,
         n_sites=plan["n_sites"],
         timeout=plan["timeout"],
         patience=plan["patience"],
+        masked=plan.get("secure_aggregation", False),
     )
     coordinator = Coordinator(
         schema,

@@ -3,153 +3,147 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from dataclasses import fields
+from typing import Any, get_args
 
+import numpy as np
 from flwr.app import RecordDict
 
 from epsilens._types import FloatArray
+from epsilens._validate import as_choice
 from epsilens.errors import InputError
+from epsilens.federated.flower.grid_parties import GridParties
 from epsilens.federated.flower.messages import Content, Setting, pack
+from epsilens.federated.parties import Traffic
 from epsilens.federated.sums import upper_half, whole_of
+from epsilens.federated.value_service import ValueQuery
 from epsilens.valuation.batch_exchange import BatchMove
 from epsilens.valuation.item_messages import EncryptedScores, EncryptedYardstick
-from epsilens.valuation.model_moves import ModelForProvider, ModelForTester
+from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester
 from epsilens.valuation.score_rounding import RoundedScores
 
-Parts: TypeAlias = tuple[dict[str, FloatArray], dict[str, Setting]]
-"""Arrays and settings of a message, to be put together with others."""
-
 MOST_PIECES = 10_000
+ASKED: dict[ValueQuery, tuple[type, ...]] = {
+    "question": (ModelForTester,),
+    "reply": (ModelForProvider, EncryptedYardstick),
+    "scores": (ModelForTester, EncryptedScores),
+    "left": (),
+    "move": (ModelForProvider,),
+    "score": (ModelForTester, BatchMove),
+}
+"""What goes to a site with a query."""
+SETTINGS: dict[ValueQuery, tuple[str, ...]] = {
+    "question": ("provider",),
+    "reply": ("tester", "items"),
+    "scores": ("provider",),
+    "left": ("provider",),
+    "move": (),
+    "score": ("provider",),
+}
+"""The whole numbers beside it."""
+ANSWERED: dict[ValueQuery, tuple[type, ...]] = {
+    "question": (EncryptedYardstick, int),
+    "reply": (EncryptedScores, str),
+    "scores": (RoundedScores,),
+    "left": (int,),
+    "move": (BatchMove,),
+    "score": (RoundedScores,),
+}
+"""What comes back; a whole number is how many scores are left, a word is the change that was valued."""
+SPENDING: tuple[ValueQuery, ...] = ("reply", "scores", "move", "score")
+"""Queries whose answer is a line in the site's ledger, which comes with it."""
+_OF = {EncryptedYardstick: "question_", EncryptedScores: "reply_", BatchMove: "move_"}
+"""Which model and which key it is."""
+_PLAIN: dict[object, Any] = {"int": int, "float": float, "str": str, "bytes": bytes, "Change": str}
+"""What is a setting by itself."""
 
 
-def together(fingerprint: str, *parts: Parts, **settings: Setting) -> RecordDict:
-    """Put several parts into one message."""
+def packed(fingerprint: str, *things: object, **settings: Setting) -> RecordDict:
+    """Put several things into one message: rows of numbers as arrays, of a matrix its upper half."""
     arrays: dict[str, FloatArray] = {}
-    said: dict[str, Setting] = {}
-    for own_arrays, own_settings in parts:
-        arrays |= own_arrays
-        said |= own_settings
-    return pack(fingerprint, arrays=arrays, **said, **settings)
+    for thing in things:
+        if isinstance(thing, str):
+            settings["change"] = thing
+        elif thing is None or isinstance(thing, int):
+            # −1: without end.
+            settings["left"] = -1 if thing is None else max(thing, 0)
+        else:
+            for field in fields(thing):  # type: ignore[arg-type]
+                name, value = _name(type(thing), field.name), getattr(thing, field.name)
+                if isinstance(value, np.ndarray):
+                    arrays[name] = upper_half(value) if value.ndim == 2 else value
+                elif isinstance(value, tuple):
+                    settings[name] = len(value)
+                    settings |= {f"{name[:-1]}-{i}": part for i, part in enumerate(value)}
+                else:
+                    settings[name] = value
+    return pack(fingerprint, arrays=arrays, **settings)
 
 
-def tester_parts(model: ModelForTester) -> Parts:
-    """Write what a tester receives about the model."""
-    return {"theta": model.theta, "scale": model.scale}, {"n_records": model.n_records}
+def read(kind: type, content: Content, n_parameters: int) -> Any:
+    """Read a thing of this kind out of what `packed` wrote."""
+    if kind is int:
+        left = content.setting("left", int)
+        return None if left < 0 else left
+    if kind is str:
+        return as_choice(content.setting("change", str), get_args(Change), name="change")
+    found: dict[str, object] = {}
+    for field in fields(kind):
+        name = _name(kind, field.name)
+        if field.type in _PLAIN:
+            found[field.name] = content.setting(name, _PLAIN[field.type])
+        elif field.type == "tuple[bytes, ...]":
+            found[field.name] = _pieces(content, name)
+        else:
+            found[field.name] = _numbers(content, name, n_parameters)
+    return kind(**found)
 
 
-def read_tester_model(content: Content, n_parameters: int) -> ModelForTester:
-    """Read what `tester_parts` wrote."""
-    return ModelForTester(
-        content.vector("theta", n_parameters),
-        content.vector("scale", n_parameters),
-        content.setting("n_records", int),
-    )
+def _name(kind: type, name: str) -> str:
+    return f"{_OF[kind]}{name}" if name in {"model", "key"} else name
 
 
-def provider_parts(model: ModelForProvider) -> Parts:
-    """Write what a provider receives about the model, with the upper half of the inverse Hessian."""
-    half = upper_half(model.inverse_hessian)
-    arrays = {"theta": model.theta, "inverse_hessian": half, "penalty": model.own_penalty}
-    return arrays, {"n_records": model.n_records}
-
-
-def read_provider_model(content: Content, n_parameters: int) -> ModelForProvider:
-    """Read what `provider_parts` wrote."""
-    half = content.vector("inverse_hessian", n_parameters * (n_parameters + 1) // 2)
-    return ModelForProvider(
-        content.vector("theta", n_parameters),
-        whole_of(half, n_parameters),
-        content.setting("n_records", int),
-        content.vector("penalty", n_parameters),
-    )
-
-
-def question_parts(question: EncryptedYardstick) -> Parts:
-    """Write a tester's question."""
-    settings: dict[str, Setting] = {
-        "question_model": question.model,
-        "question_key": question.key,
-        "n_parameters": question.n_parameters,
-        "items_per_ciphertext": question.items_per_ciphertext,
-        "public_key": question.public_key,
-        "rotation_keys": question.rotation_keys,
-        "signer": question.signer,
-        "signature": question.signature,
-    }
-    return {}, settings | _numbered("piece", question.pieces)
-
-
-def read_question(content: Content) -> EncryptedYardstick:
-    """Read what `question_parts` wrote."""
-    return EncryptedYardstick(
-        model=content.setting("question_model", str),
-        key=content.setting("question_key", str),
-        n_parameters=content.setting("n_parameters", int),
-        items_per_ciphertext=content.setting("items_per_ciphertext", int),
-        public_key=content.setting("public_key", bytes),
-        rotation_keys=content.setting("rotation_keys", bytes),
-        pieces=_read_numbered(content, "piece"),
-        signer=content.setting("signer", bytes),
-        signature=content.setting("signature", bytes),
-    )
-
-
-def reply_parts(reply: EncryptedScores) -> Parts:
-    """Write a provider's reply."""
-    settings: dict[str, Setting] = {
-        "reply_model": reply.model,
-        "reply_key": reply.key,
-        "n_items": reply.n_items,
-    }
-    return {}, settings | _numbered("ciphertext", reply.ciphertexts)
-
-
-def read_reply(content: Content) -> EncryptedScores:
-    """Read what `reply_parts` wrote."""
-    return EncryptedScores(
-        model=content.setting("reply_model", str),
-        key=content.setting("reply_key", str),
-        n_items=content.setting("n_items", int),
-        ciphertexts=_read_numbered(content, "ciphertext"),
-    )
-
-
-def move_parts(move: BatchMove) -> Parts:
-    """Write the move of a batch."""
-    return {"move": move.move}, {"move_model": move.model, "change": move.change}
-
-
-def read_move(content: Content, n_parameters: int) -> BatchMove:
-    """Read what `move_parts` wrote."""
-    return BatchMove(
-        content.setting("move_model", str),
-        content.setting("change", str),  # type: ignore[arg-type]
-        content.vector("move", n_parameters),
-    )
-
-
-def score_parts(scores: RoundedScores) -> Parts:
-    """Write scores."""
-    return {"scores": scores.scores}, {"resolution": float(scores.resolution)}
-
-
-def read_scores(content: Content) -> RoundedScores:
-    """Read what `score_parts` wrote."""
-    found = content.arrays.get("scores")
-    if found is None:
-        raise InputError(f"{content.sender}: a message must have the array 'scores', got none.")
-    return RoundedScores(found, content.setting("resolution", float))
-
-
-def _numbered(name: str, parts: tuple[bytes, ...]) -> dict[str, Setting]:
-    found: dict[str, Setting] = {f"{name}s": len(parts)}
-    return found | {f"{name}-{i}": part for i, part in enumerate(parts)}
-
-
-def _read_numbered(content: Content, name: str) -> tuple[bytes, ...]:
-    n = content.setting(f"{name}s", int)
+def _pieces(content: Content, name: str) -> tuple[bytes, ...]:
+    n = content.setting(name, int)
     if not 0 <= n <= MOST_PIECES:
         raise InputError(
             f"{content.sender}: a message must have at most {MOST_PIECES} ciphertexts, got {n}."
         )
-    return tuple(content.setting(f"{name}-{i}", bytes) for i in range(n))
+    return tuple(content.setting(f"{name[:-1]}-{i}", bytes) for i in range(n))
+
+
+def _numbers(content: Content, name: str, p: int) -> FloatArray:
+    if name == "inverse_hessian":
+        return whole_of(content.vector(name, p * (p + 1) // 2), p)
+    if name != "scores":
+        return content.vector(name, p)
+    if name not in content.arrays:
+        raise InputError(f"{content.sender}: a message must have the array 'scores', got none.")
+    return content.arrays[name]
+
+
+class GridExchange:
+    """Relays a valuation between two sites behind Flower's grid.
+
+    Parameters
+    ----------
+    parties : GridParties
+    """
+
+    def __init__(self, parties: GridParties) -> None:
+        self._parties = parties
+
+    @property
+    def traffic(self) -> Traffic:
+        """All that Flower has carried."""
+        return self._parties.carried
+
+    def ask(self, query: ValueQuery, site: int, *said: object, **settings: int) -> Any:
+        """Ask a site, and return what it answers."""
+        schema = self._parties.schema
+        content = packed(schema.fingerprint, *said, **settings)
+        found = self._parties.ask(f"value_{query}", {site: content})[site]
+        if query in SPENDING:
+            self._parties.note_ledger(site, found)
+        parts = [read(kind, found, schema.n_parameters) for kind in ANSWERED[query]]
+        return parts[0] if len(parts) == 1 else tuple(parts)
