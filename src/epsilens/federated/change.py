@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from epsilens._types import FloatArray
-from epsilens.federated.aggregate import Objective
+from epsilens.federated.aggregate import Objective, Penalty
 from epsilens.federated.sums import SiteSums, add_up
 from epsilens.federated.training import Trained
 from epsilens.models.solver import Curvature
@@ -62,6 +62,13 @@ class Step:
         return math.sqrt(max(float(self.move @ self.curvature.hessian @ self.move), 0.0))
 
 
+def newton_step(objective: Objective) -> Step:
+    """Return the step to where the quadratic approximation of an objective is smallest."""
+    curvature = objective.curvature()
+    theta = objective.theta - curvature.solve(objective.gradient)
+    return Step(theta, objective.theta, curvature)
+
+
 def change_step(
     present: Objective, differences: Iterable[SiteSums], *, rung: Rung = "one-message"
 ) -> Step:
@@ -98,11 +105,7 @@ def change_step(
     if rung == "one-message":
         curvature = present.curvature()
         return Step(present.theta - curvature.solve(mean), present.theta, curvature)
-    if present.sums.hessian is None or total.hessian is None:
-        raise ValueError("a Newton step needs the Hessians of the changes")
-    after = Objective(present.theta, present.sums + total, present.penalty)
-    curvature = after.curvature()
-    return Step(present.theta - curvature.solve(after.gradient), present.theta, curvature)
+    return newton_step(Objective(present.theta, present.sums + total, present.penalty))
 
 
 def removal_step(present: Objective, leaving: Iterable[SiteSums]) -> Step:
@@ -134,12 +137,8 @@ def removal_step(present: Objective, leaving: Iterable[SiteSums]) -> Step:
     >>> removal_step(present, [leaving]).theta.round(3)
     array([0.286, 0.   ])
     """
-    gone = add_up(leaving)
-    if present.sums.hessian is None or gone.hessian is None:
-        raise ValueError("a removal needs the Hessians")
-    objective = Objective(present.theta, present.sums.without(gone), present.penalty)
-    curvature = objective.curvature()
-    return Step(present.theta - curvature.solve(objective.gradient), present.theta, curvature)
+    kept = present.sums.without(add_up(leaving))
+    return newton_step(Objective(present.theta, kept, present.penalty))
 
 
 def acceptance_step(present: Objective, arriving: Iterable[SiteSums]) -> tuple[Step, Objective]:
@@ -177,10 +176,7 @@ def acceptance_step(present: Objective, arriving: Iterable[SiteSums]) -> tuple[S
     (array([0.143, 0.   ]), 500)
     """
     after = Objective(present.theta, add_up([present.sums, *arriving]), present.penalty)
-    if after.sums.hessian is None:
-        raise ValueError("accepting records needs the Hessians")
-    curvature = after.curvature()
-    return Step(present.theta - curvature.solve(after.gradient), present.theta, curvature), after
+    return newton_step(after), after
 
 
 @dataclass(frozen=True)
@@ -284,6 +280,34 @@ def judge(step: Step, present: Objective, *, share_changed: float, rung: Rung) -
         unconverged=unconverged,
         advice=advice,
         reason=reason,
+    )
+
+
+def first_removal(
+    present: Objective, sums: Mapping[int, SiteSums], leaving: Sequence[int]
+) -> tuple[Step, Trust]:
+    """Return the Newton step away from sites that leave, and the statement about it."""
+    gone = [part for site, part in sums.items() if site in leaving]
+    step = removal_step(present, gone)
+    share = sum(part.n for part in gone) / present.sums.n
+    return step, judge(step, present, share_changed=share, rung="newton")
+
+
+def second_removal(
+    first: Step, sums: Mapping[int, SiteSums], penalty: Penalty, share: float
+) -> tuple[Step, Trust]:
+    """Return another step, from the sums of those who stay at the model of the first one."""
+    there = Objective(first.theta, add_up(sums.values()), penalty)
+    second = newton_step(there)
+    trust = judge(second, there, share_changed=share, rung="newton")
+    # Here the second step is what the first one left: no sign of a model that never converged.
+    error = trust.predicted_error - trust.unconverged
+    advice, reason = trust.advice, trust.reason
+    if advice == "converge":
+        advice, reason = "accept", ""
+    whole = replace(second, before=first.before)
+    return whole, replace(
+        trust, predicted_error=error, unconverged=0.0, advice=advice, reason=reason
     )
 
 

@@ -13,26 +13,35 @@ import math
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Literal, get_args
+from dataclasses import replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from epsilens._types import FloatArray
 from epsilens._validate import as_between, as_choice, as_count
+from epsilens.channels import Budget
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.federated.aggregate import Objective, Penalty
-from epsilens.federated.change import Rung, Trust, acceptance_step, change_step, judge, judge_rounds
+from epsilens.federated.change import (
+    Rung,
+    Trust,
+    acceptance_step,
+    change_step,
+    first_removal,
+    judge,
+    judge_rounds,
+    second_removal,
+)
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.guarantee import after_exact, budgets_after, share_of_records
 from epsilens.federated.ledger import LedgerEntry, Mode
-from epsilens.federated.parties import Clock, NoAnswerError, Parties, require_part
+from epsilens.federated.parties import TOGETHER, Clock, NoAnswerError, Parties, require_part
 from epsilens.federated.randomisation import EpsilonLike, as_budget
-from epsilens.federated.removal import first_removal, known_apart, second_removal, sums_apart
 from epsilens.federated.site_state import Wish
-from epsilens.federated.sums import add_up
+from epsilens.federated.sums import SiteSums, add_up
 from epsilens.federated.training import Algorithm, Trained, averaging_rounds, newton_rounds
-from epsilens.federated.version_keeper import NewModel, VersionKeeper
-from epsilens.federated.versions import CoordinatorState, Intention, Version
+from epsilens.federated.versions import CoordinatorState, Intention, Made, Version
 
 LARGEST_REGULARISATION = 1e6
 MOST_ROUNDS: dict[Algorithm, int] = {"newton": 25, "fedavg": 500}
@@ -90,20 +99,16 @@ class Coordinator:
                 regularisation, 0.0, LARGEST_REGULARISATION, name="regularisation"
             )
         self.penalty = Penalty(strength, schema.n_features, schema.loss.n_outputs, schema.intercept)
-        known = CoordinatorState() if state is None else state
-        self._keeper = VersionKeeper(schema, parties, test=test, state=known, keep=keep)
+        self.state = CoordinatorState() if state is None else state
+        """What must be kept to go on later."""
+        self._test, self._keep = test, keep
         self._n_starts = 0
         # Who has left stays out, whoever else still knows them.
-        returned = [i for i in known.left if i in parties.numbers]
+        returned = [i for i in self.state.left if i in parties.numbers]
         if returned:
             parties.leave(returned)
 
     # --- Where it stands ---
-
-    @property
-    def state(self) -> CoordinatorState:
-        """What must be kept to go on later."""
-        return self._keeper.state
 
     @property
     def versions(self) -> tuple[Version, ...]:
@@ -117,7 +122,7 @@ class Coordinator:
 
     def note_ledger(self) -> None:
         """Keep what the sites have reported of releases that led to no version."""
-        self._keeper.commit(ledger=tuple(self.parties.ledger()))
+        self._commit(ledger=tuple(self.parties.ledger()))
 
     @property
     def theta(self) -> FloatArray:
@@ -140,7 +145,7 @@ class Coordinator:
         sums = self.state.sums
         if sums is None:
             sums = self.parties.sums(self.theta)
-            self._keeper.commit(sums=sums)
+            self._commit(sums=sums)
         return Objective(self.theta, add_up(sums.values()), self.penalty)
 
     # --- After an interruption ---
@@ -157,7 +162,7 @@ class Coordinator:
         Version or None
             The last version, if there was anything to finish.
         """
-        sent = self._keeper.deliver_again()
+        sent = self._deliver_again()
         begun = self.state.intention
         if begun is None:
             return sent
@@ -174,11 +179,11 @@ class Coordinator:
 
     def give_up(self) -> None:
         """Forget an operation that has begun and led to no version; what it has spent stays spent."""
-        self._keeper.commit(intention=None, ledger=tuple(self.parties.ledger()))
+        self._commit(intention=None, ledger=tuple(self.parties.ledger()))
 
     def _begin(self, operation: str, sites: Collection[int]) -> None:
         """Finish what must be finished before another operation may begin."""
-        self._keeper.deliver_again()
+        self._deliver_again()
         begun = self.state.intention
         if begun is None or begun.operation != "remove":
             return
@@ -233,8 +238,9 @@ class Coordinator:
                 tolerance=tolerance,
             )
         budgets = dict(self.parties.budgets())
-        new = NewModel(trained.theta, budgets, trained.advice, trained.reason, trained=trained)
-        return self._keeper.publish(new, operation="train", sites=self.parties.numbers, clock=clock)
+        return self._publish(
+            "train", self.parties.numbers, trained.theta, budgets, clock, trained, trained=trained
+        )
 
     def preview(
         self,
@@ -293,7 +299,7 @@ class Coordinator:
         present, before = self.present(), dict(self.parties.budgets())
         name: Literal["preview", "change"] = "preview" if preview else "change"
         begun = Intention(name, sites, tuple(wanted.values()), mode, rung)
-        self._keeper.commit(intention=begun)
+        self._commit(intention=begun)
         budgets = budgets_after(
             self.state.model_budgets,
             before,
@@ -308,16 +314,17 @@ class Coordinator:
             self.parties.prepare(wishes, preview=preview)
             records = self.parties.records()
             share = share_of_records(self.schema, records, before, wanted, mode=mode)
+            trained: Trained | None = None
             if rung == "exact":
                 trained, trust = self._rounds(share, pending=sites)
-                new = NewModel.judged(trained.theta, budgets, trust, trained)
+                theta = trained.theta
             else:
                 found = self.parties.differences(self.theta, sites, hessian=rung == "newton")
                 step = change_step(present, found.values(), rung=rung)
                 trust = judge(step, present, share_changed=share, rung=rung)
-                new = NewModel.judged(step.theta, budgets, trust)
-        version = self._keeper.publish(
-            new, operation=name, sites=sites, clock=clock, mode=mode, rung=rung
+                theta = step.theta
+        version = self._publish(
+            name, sites, theta, budgets, clock, trust, trained=trained, mode=mode, rung=rung
         )
         if preview:
             self.parties.end_preview(sites)
@@ -342,7 +349,7 @@ class Coordinator:
         if not set(self.parties.numbers) - set(leaving):
             raise InputError("at least one site must stay. Nothing is left to train on otherwise.")
         clock = Clock(self.parties.traffic)
-        silent = set(leaving) - set(self.parties.numbers) - known_apart(self.state, leaving)
+        silent = set(leaving) - set(self.parties.numbers) - self._known_apart(leaving)
         if silent and rung != "exact":
             raise InputError(
                 f"site {min(silent)} does not answer, and its sums at the present model are not here. Use "
@@ -351,28 +358,30 @@ class Coordinator:
         sums, single = self.state.sums, None
         if not silent:
             present = self.present()
-            sums = sums_apart(self.state, present, leaving, self.parties)
+            sums = self._sums_apart(present, leaving)
             single = first_removal(present, sums, leaving)
-        self._keeper.commit(intention=Intention("remove", leaving, (), "degrade", rung), sums=sums)
+        self._commit(intention=Intention("remove", leaving, (), "degrade", rung), sums=sums)
         self.parties.leave(leaving)
-        budgets = self.state.model_budgets
+        budgets, trained = dict(self.state.model_budgets), None
         with self._taken_up_after_silence():
             if single is None or rung == "exact":
                 trained, trust = self._rounds(
                     math.nan if single is None else single[1].share_changed
                 )
                 staying = dict(self.parties.budgets())
-                after = after_exact(budgets, staying, mode="degrade", changed=())
-                after |= dict.fromkeys(leaving)
-                new = NewModel.judged(trained.theta, after, trust, trained)
+                budgets = after_exact(budgets, staying, mode="degrade", changed=())
+                budgets |= dict.fromkeys(leaving)
+                theta = trained.theta
             else:
                 step, trust = single
                 if rung == "newton":
                     step, trust = second_removal(
                         step, self.parties.sums(step.theta), self.penalty, trust.share_changed
                     )
-                new = NewModel.judged(step.theta, budgets, trust)
-        return self._keeper.publish(new, operation="remove", sites=leaving, clock=clock, rung=rung)
+                theta = step.theta
+        return self._publish(
+            "remove", leaving, theta, budgets, clock, trust, trained=trained, rung=rung
+        )
 
     def accept(self, provider: int) -> Version:
         """Take a site's offered records into the model by one Newton step (P4, "Maintaining the Hessian").
@@ -385,19 +394,35 @@ class Coordinator:
         self._begin("accept", (provider,))
         sites, clock = self._require((provider,)), Clock(self.parties.traffic)
         present = self.present()
-        self._keeper.commit(intention=Intention("accept", sites, (), "degrade", "newton"))
+        self._commit(intention=Intention("accept", sites, (), "degrade", "newton"))
         with self._taken_up_after_silence():
             arriving = self.parties.submission(self.theta, provider)
             step, after = acceptance_step(present, [arriving])
             trust = judge(step, present, share_changed=arriving.n / after.sums.n, rung="newton")
         # Offered records were drawn with the others. Asked anew at the new model, the sites give better
         # sums than P4's running average.
-        new = NewModel.judged(step.theta, self.state.model_budgets, trust)
-        return self._keeper.publish(
-            new, operation="accept", sites=sites, clock=clock, rung="newton"
-        )
+        budgets = self.state.model_budgets
+        return self._publish("accept", sites, step.theta, budgets, clock, trust, rung="newton")
 
     # --- Behind them ---
+
+    def _known_apart(self, leaving: Sequence[int]) -> set[int]:
+        """Return the sites whose sums are here for themselves, or for the leaving ones together."""
+        begun, sums = self.state.intention, self.state.sums or {}
+        if TOGETHER not in sums:
+            return set(sums)
+        is_begun = begun is not None and begun.operation == "remove" and begun.sites == leaving
+        return set(leaving) if is_begun and leaving[0] in sums else set()
+
+    def _sums_apart(self, present: Objective, leaving: Sequence[int]) -> Mapping[int, SiteSums]:
+        """Return the sums with those of the leaving sites for themselves; asked for if need be.
+
+        Several who leave under secure aggregation stand together under the first of them.
+        """
+        if self.state.sums is not None and set(leaving) <= self._known_apart(leaving):
+            return self.state.sums
+        parts = self.parties.leaving_sums(present.theta, leaving)
+        return {TOGETHER: present.sums.without(add_up(parts.values())), **parts}
 
     def _rounds(self, share: float, *, pending: Sequence[int] = ()) -> tuple[Trained, Trust]:
         """Run rounds with all sites to the end, and say what is left of the error.
@@ -444,3 +469,110 @@ class Coordinator:
         if not sites:
             raise InputError("at least one site must be named, got none.")
         return tuple(sorted(sites))
+
+    # --- How a new model becomes a version ---
+
+    def _commit(self, **changes: Any) -> None:
+        """Change parts of the state and keep it: a point from which an operation can be taken up again."""
+        self.state = replace(self.state, **changes)
+        if self._keep is not None:
+            self._keep(self.state)
+
+    def _publish(
+        self,
+        operation: Made,
+        sites: tuple[int, ...],
+        theta: FloatArray,
+        model_budgets: Mapping[int, Budget | None],
+        clock: Clock,
+        said: Trust | Trained,
+        *,
+        trained: Trained | None = None,
+        mode: Mode | None = None,
+        rung: Rung | None = None,
+    ) -> Version:
+        """Write the new version down, then send it: killed between the two, it is sent again.
+
+        Parameters
+        ----------
+        operation : {"train", "preview", "change", "remove", "accept"}
+            A preview is written down, and nobody is told.
+        sites : tuple of int
+            Who has trained, changed or left, or whose offer was accepted.
+        theta : array of shape (p,)
+        model_budgets : mapping of site to Budget or None
+            What the model by itself guarantees to each site.
+        clock : Clock
+            Started with the operation.
+        said : Trust or Trained
+            The statement about it.
+        trained : Trained, optional
+            The rounds with all sites that led to it; None: a single step.
+        mode, rung
+            Mode of a change, and `rung` of a change or a removal.
+        """
+        state = self.state
+        is_preview = operation == "preview"
+        latest = state.versions[-1].version if state.versions else -1
+        loss, accuracy = self._tested(theta)
+        before = state.applied[-1].theta if state.applied else None
+        n_told = 0 if is_preview else len(self.parties.numbers)
+        version = Version(
+            version=max(latest, self.parties.latest_version()) + 1,
+            operation=operation,
+            mode=mode,
+            rung=rung,
+            sites=sites,
+            theta=theta,
+            model_budgets=dict(model_budgets),
+            distance_to_previous=None if before is None else float(np.linalg.norm(theta - before)),
+            predicted_error=said.predicted_error if isinstance(said, Trust) else None,
+            advice=said.advice,
+            reason=said.reason,
+            converged=trained is not None and trained.converged,
+            gradient_norm=None if trained is None else trained.gradient_norm,
+            test_loss=loss,
+            test_accuracy=accuracy,
+            rounds=1 if trained is None else trained.rounds,
+            messages=clock.messages + n_told,
+            bytes=clock.bytes + n_told * theta.nbytes,
+            seconds=clock.seconds,
+            masked=self.parties.masked,
+        )
+        changes: dict[str, Any] = {
+            "versions": (*state.versions, version),
+            "ledger": tuple(self.parties.ledger()),
+            "intention": None,
+        }
+        if not is_preview:
+            changes |= {
+                "sums": None if trained is None else trained.sums,
+                "model_budgets": version.model_budgets,
+                "left": (*state.left, *sites) if operation == "remove" else state.left,
+                "undelivered": True,
+            }
+        self._commit(**changes)
+        if not is_preview:
+            self._deliver(version)
+        return version
+
+    def _deliver_again(self) -> Version | None:
+        """Send the last version once more, if it may not have reached everybody."""
+        if not self.state.undelivered:
+            return None
+        self._deliver(self.state.applied[-1])
+        return self.state.applied[-1]
+
+    def _deliver(self, version: Version) -> None:
+        self.parties.settle(version.changed_sites, version.theta, version=version.version)
+        self._commit(undelivered=False, draws={**self.state.draws, **self.parties.known_draws()})
+
+    def _tested(self, theta: FloatArray) -> tuple[float | None, float | None]:
+        """Return loss and accuracy on the coordinator's own test records, if it has some."""
+        if self._test is None:
+            return None, None
+        s = self.schema.design(self._test).predict(theta)
+        y = self.schema.labels(self._test)
+        loss = float(self.schema.loss.value(s, y).mean())
+        guess = (s[:, 0] > 0) if s.shape[1] == 1 else s.argmax(axis=1)
+        return loss, float((guess == y).mean())

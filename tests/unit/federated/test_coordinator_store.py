@@ -65,14 +65,14 @@ def assert_same(a, b):
 
 def test_every_state_of_an_operation_comes_back_exactly(store, coordinator):
     kept = []
-    keep = coordinator._keeper._keep
+    keep = coordinator._keep
 
     def checked(state):
         keep(state)
         kept.append(state)
         assert_same(CoordinatorStore(store.folder).load(), state)
 
-    coordinator._keeper._keep = checked
+    coordinator._keep = checked
     coordinator.train()
     coordinator.preview({2: 1.0})
     coordinator.change({2: 1.0, 0: 2.0}, rung="newton")
