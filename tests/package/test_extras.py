@@ -33,7 +33,7 @@ BROUGHT = {"polars": "only ever imported for whoever has come with a frame of it
 """Not declared for users, and why."""
 
 OPTIONAL = {
-    "federated/pairwise_masks.py": {"cryptography"},
+    "federated/masked_sums.py": {"cryptography"},
     "masking/importances.py": {"lime", "shap"},
     "models/opacus_reference.py": {"opacus", "torch"},
     "models/ray_connection.py": {"ray"},

@@ -257,11 +257,11 @@ def simulate(
 
     from epsilens.cli.session import check_target, print_json, show_progress, withhold_names
     from epsilens.document import anonymise, to_json
-    from epsilens.federated.answer_limits import AnswerLimits
     from epsilens.federated.flower.simulation import require_flower
     from epsilens.federated.flower.simulation import simulate as simulate_on_flower
     from epsilens.federated.plan import story
     from epsilens.federated.rehearsal import Rehearsal, divide, rehearse
+    from epsilens.federated.value_service import AnswerLimits
 
     started = time.perf_counter()
     if anonymous:

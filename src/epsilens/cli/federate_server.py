@@ -142,8 +142,8 @@ def _agree(folder: Path, files: list[str], schema: str | None) -> None:
     from epsilens.data import write_text
     from epsilens.data.private_files import writable
     from epsilens.federated import FederationSchema
-    from epsilens.federated.agreement import agree
     from epsilens.federated.coordinator_store import DATABASE
+    from epsilens.federated.declare import agree
 
     if schema is not None or (folder / DATABASE).exists():
         raise InputError(

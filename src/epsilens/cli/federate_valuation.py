@@ -163,7 +163,7 @@ def checked_valuations(
 
 def keep_limits(folder: Path, *, limit: int | None, testers: Sequence[str] | None) -> None:
     """Change what was typed of a site's limits, and leave the others as they are."""
-    from epsilens.federated.answer_limits import AnswerLimits
+    from epsilens.federated.value_service import AnswerLimits
 
     if limit is None and not testers:
         return

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-from epsilens.federated.aggregate import Objective, Penalty
-from epsilens.federated.agreement import agree
-from epsilens.federated.answer_limits import AnswerLimits
 from epsilens.federated.as_document import federation_document
 from epsilens.federated.change import Step, Trust, acceptance_step, change_step, judge, removal_step
 from epsilens.federated.coordinator import Coordinator
@@ -15,7 +12,7 @@ from epsilens.federated.coordinator_store import (
     create_coordinator_store,
 )
 from epsilens.federated.declaration import DeclaredColumn, FederationSchema, Records
-from epsilens.federated.declare import declare
+from epsilens.federated.declare import agree, declare
 from epsilens.federated.guarantee import after_change, after_exact, expected_share
 from epsilens.federated.ledger import LedgerEntry, spend
 from epsilens.federated.parties import (
@@ -37,8 +34,17 @@ from epsilens.federated.rehearsal import Outcome, Rehearsal, divide, rehearse
 from epsilens.federated.site import Site
 from epsilens.federated.site_state import Draw, Pending, SiteState, Wish
 from epsilens.federated.site_store import RawFile, SiteStore, create_site_store, open_site
-from epsilens.federated.sums import SiteSums, accepted_sums, add_up, expected_sums, site_sums
+from epsilens.federated.sums import (
+    Objective,
+    Penalty,
+    SiteSums,
+    accepted_sums,
+    add_up,
+    expected_sums,
+    site_sums,
+)
 from epsilens.federated.training import Trained, federated_averaging, newton_rounds
+from epsilens.federated.value_service import AnswerLimits
 from epsilens.federated.valuing import Valuation, local_exchange, model_for_provider, value
 from epsilens.federated.versions import CoordinatorState, Intention, Version
 

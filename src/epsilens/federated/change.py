@@ -11,8 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from epsilens._types import FloatArray
-from epsilens.federated.aggregate import Objective, Penalty
-from epsilens.federated.sums import SiteSums, add_up
+from epsilens.federated.sums import Objective, Penalty, SiteSums, add_up
 from epsilens.federated.training import Trained
 from epsilens.models.solver import Curvature
 

@@ -22,7 +22,6 @@ from epsilens._types import FloatArray
 from epsilens._validate import as_between, as_choice, as_count
 from epsilens.channels import Budget
 from epsilens.errors import EstimateNotTrustworthyError, InputError
-from epsilens.federated.aggregate import Objective, Penalty
 from epsilens.federated.change import (
     Rung,
     Trust,
@@ -39,7 +38,7 @@ from epsilens.federated.ledger import LedgerEntry, Mode
 from epsilens.federated.parties import TOGETHER, Clock, NoAnswerError, Parties, require_part
 from epsilens.federated.randomisation import EpsilonLike, as_budget
 from epsilens.federated.site_state import Wish
-from epsilens.federated.sums import SiteSums, add_up
+from epsilens.federated.sums import Objective, Penalty, SiteSums, add_up
 from epsilens.federated.training import Algorithm, Trained, averaging_rounds, newton_rounds
 from epsilens.federated.versions import CoordinatorState, Intention, Made, Version
 

@@ -28,7 +28,7 @@ from epsilens.federated.database import (
 )
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.ledger import Mode
-from epsilens.federated.site_draws import SiteDraw
+from epsilens.federated.site_state import SiteDraw
 from epsilens.federated.sums import SiteSums
 from epsilens.federated.versions import Begun, CoordinatorState, Intention
 from epsilens.federated.written import (

@@ -14,25 +14,283 @@ but when a site leaves. Numbers of records travel in clear.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from epsilens._types import FloatArray, WordArray
-from epsilens._validate import as_choice
+from epsilens._validate import as_choice, require_extra
 from epsilens.errors import EstimateNotTrustworthyError, InputError, SiteError
 from epsilens.federated.declaration import FederationSchema
-from epsilens.federated.fixed_point import FixedPoint, flatten, sum_bounds, unflatten
-from epsilens.federated.pairwise_masks import add_masks, new_private_key, public_key, shared_secret
 from epsilens.federated.site import Site
-from epsilens.federated.sums import SiteSums
+from epsilens.federated.sums import SiteSums, upper_half, whole_of
 
 if TYPE_CHECKING:
     from epsilens.federated.parties import Parties
+
+# --- Sums as whole numbers, so that masks of whole numbers can hide them without any loss ---
+
+BITS = 61
+"""The largest sum has so many, of 64: one is the sign, and two are room for rounding."""
+LARGEST_CURVATURE = 0.25
+"""Largest curvature of a logistic or softmax loss: p(1 − p), and p_k p_l outside the diagonal."""
+_SLACK = 1e-9
+"""A sum may pass its bound by its own rounding."""
+
+
+def feature_bounds(schema: FederationSchema) -> FloatArray:
+    """Return the largest absolute value of each column of the design that the contract allows.
+
+    Parameters
+    ----------
+    schema : FederationSchema
+
+    Returns
+    -------
+    array of shape (d,)
+
+    Examples
+    --------
+    >>> from epsilens.federated import DeclaredColumn
+    >>> feature_bounds(FederationSchema(
+    ...     (DeclaredColumn("sex", ("f", "m")), DeclaredColumn("age", encoding="number", limit=8.0),
+    ...      DeclaredColumn("class", ("low", "mid", "high"), "code", centre=1.0, scale=0.5)),
+    ...     DeclaredColumn("smokes", ("no", "yes")), ("smokes",))).tolist()
+    [1.0, 8.0, 2.0, 1.0]
+    """
+    bounds = [np.full(column.width, column.largest_feature) for column in schema.columns]
+    if schema.intercept:
+        bounds.append(np.ones(1))
+    return np.concatenate(bounds)
+
+
+def sum_bounds(schema: FederationSchema, theta: FloatArray, *, hessian: bool) -> FloatArray:
+    """Return how much one record can add to each of a site's sums: loss, gradient, half the Hessian.
+
+    Parameters
+    ----------
+    schema : FederationSchema
+    theta : array of shape (p,)
+    hessian : bool
+
+    Returns
+    -------
+    array of shape (1 + p,) or (1 + p + p(p + 1)/2,)
+
+    Notes
+    -----
+    |ℓ| ≤ log K + 2 Σ_j b_j max_k |θ_kj|, |∂ℓ/∂θ_kj| ≤ b_j and |∂²ℓ/∂θ_ki ∂θ_lj| ≤ ¼ b_i b_j, with b_j the
+    bound of feature j.
+    """
+    own, n_outputs = feature_bounds(schema), schema.loss.n_outputs
+    steepest = np.abs(theta.reshape(n_outputs, len(own))).max(axis=0)
+    loss = np.log(max(n_outputs, 2)) + 2.0 * float(own @ steepest)
+    gradient = np.tile(own, n_outputs)
+    parts = [np.array([loss]), gradient]
+    if hessian:
+        parts.append(LARGEST_CURVATURE * upper_half(np.outer(gradient, gradient)))
+    return np.concatenate(parts)
+
+
+def flatten(sums: SiteSums) -> FloatArray:
+    """Return loss, gradient and the upper half of the Hessian in one row.
+
+    Examples
+    --------
+    >>> flatten(SiteSums(2, 1.0, np.array([2.0, 3.0]), np.array([[4.0, 5.0], [5.0, 6.0]]))).tolist()
+    [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    """
+    parts = [np.array([sums.loss]), sums.gradient]
+    if sums.hessian is not None:
+        parts.append(upper_half(sums.hessian))
+    return np.concatenate(parts)
+
+
+def unflatten(row: FloatArray, n: int, *, n_parameters: int, hessian: bool) -> SiteSums:
+    """Return the sums that `flatten` wrote in one row.
+
+    Examples
+    --------
+    >>> unflatten(np.arange(1.0, 7.0), 2, n_parameters=2, hessian=True).hessian.tolist()
+    [[4.0, 5.0], [5.0, 6.0]]
+    """
+    gradient = row[1 : 1 + n_parameters].copy()
+    if not hessian:
+        return SiteSums(n, float(row[0]), gradient, None)
+    whole = whole_of(row[1 + n_parameters :], n_parameters)
+    return SiteSums(n, float(row[0]), gradient, whole)
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """Numbers within known bounds as whole numbers modulo 2⁶⁴.
+
+    Parameters
+    ----------
+    bounds : array of shape (m,)
+        How much one record can add to each number.
+    n_records : int
+        Over which the sums run in the end, all sites together.
+
+    Examples
+    --------
+    >>> form = FixedPoint(np.array([0.25, 1000.0]), n_records=500)
+    >>> parts = [np.array([10.0, -3e4]), np.array([-2.5, 7.0])]
+    >>> total = form.encode(parts[0], n_records=200) + form.encode(parts[1], n_records=300)
+    >>> form.decode(total).tolist()
+    [7.5, -29993.0]
+    """
+
+    bounds: FloatArray
+    n_records: int
+
+    @property
+    def unit(self) -> FloatArray:
+        """The smallest step of each number."""
+        step: FloatArray = self.bounds * (self.n_records / 2.0**BITS)
+        return step
+
+    def encode(self, values: FloatArray, *, n_records: int) -> WordArray:
+        """Write a site's sums as whole numbers.
+
+        Parameters
+        ----------
+        values : array of shape (m,)
+        n_records : int
+            Number of records of this site.
+
+        Raises
+        ------
+        InputError
+            If a value is outside its bound: it would have to be cut off.
+        """
+        most = self.bounds * (n_records * (1.0 + _SLACK))
+        outside = int(np.count_nonzero(~(np.abs(values) <= most)))
+        if outside:
+            raise InputError(
+                f"{outside} of {len(values)} sums are outside the bounds that the contract gives, so they "
+                "cannot be masked. Declare a larger `limit` for the numbers in the contract, or leave "
+                "out the records that are far off."
+            )
+        whole = np.rint(values / self.unit).astype(np.int64)
+        return whole.view(np.uint64)
+
+    def decode(self, total: WordArray) -> FloatArray:
+        """Read a sum of encoded numbers."""
+        values: FloatArray = total.view(np.int64).astype(np.float64) * self.unit
+        return values
+
+
+# --- Masks that two sites agree on without anybody else, and that vanish in the sum over all sites ---
+
+_PURPOSE = b"epsilens secure aggregation 1"
+
+
+def _primitives() -> SimpleNamespace:
+    require_extra("federated", "secure aggregation", "cryptography")
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import x25519
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    return SimpleNamespace(
+        hashes=hashes, x25519=x25519, Cipher=Cipher, ChaCha20=algorithms.ChaCha20, HKDF=HKDF
+    )
+
+
+def new_private_key() -> bytes:
+    """Draw a private key (X25519) from the operating system's randomness.
+
+    Examples
+    --------
+    >>> len(new_private_key())
+    32
+    """
+    drawn: bytes = _primitives().x25519.X25519PrivateKey.generate().private_bytes_raw()
+    return drawn
+
+
+def public_key(private: bytes) -> bytes:
+    """Return what others may know of a private key."""
+    key = _primitives().x25519.X25519PrivateKey.from_private_bytes(private)
+    found: bytes = key.public_key().public_bytes_raw()
+    return found
+
+
+def shared_secret(private: bytes, public: bytes) -> bytes:
+    """Return the secret that the holder of a private key shares with the one of a public key.
+
+    Examples
+    --------
+    >>> a, b = new_private_key(), new_private_key()
+    >>> shared_secret(a, public_key(b)) == shared_secret(b, public_key(a))
+    True
+    """
+    crypto = _primitives()
+    own = crypto.x25519.X25519PrivateKey.from_private_bytes(private)
+    try:
+        point = own.exchange(crypto.x25519.X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        raise InputError("a site's key for the masks is no key. Nothing was sent.") from None
+    both = b"".join(sorted((public_key(private), public)))
+    derive = crypto.HKDF(crypto.hashes.SHA256(), 32, salt=None, info=_PURPOSE + both)
+    secret: bytes = derive.derive(point)
+    return secret
+
+
+def add_masks(
+    values: WordArray, number: int, secrets: Mapping[int, bytes], label: bytes
+) -> WordArray:
+    """Return numbers under the masks that a site shares with all others.
+
+    Parameters
+    ----------
+    values : array of uint64, shape (m,)
+    number : int
+        Number of the site itself.
+    secrets : mapping of site to bytes
+        What it shares with each of the others.
+    label : bytes
+        Label of the question that is answered; never the same for two different answers.
+
+    Returns
+    -------
+    array of uint64, shape (m,)
+        Uniformly random to anybody without the secrets; added up over all sites, modulo 2⁶⁴, the masks
+        are gone.
+
+    Examples
+    --------
+    >>> keys = {i: new_private_key() for i in range(3)}
+    >>> def masked(i):
+    ...     others = {j: shared_secret(keys[i], public_key(keys[j])) for j in keys if j != i}
+    ...     return add_masks(np.array([10 + i], dtype=np.uint64), i, others, b"first")
+    >>> int(masked(0)[0]) == 10, (masked(0) + masked(1) + masked(2)).tolist()
+    (False, [33])
+    """
+    hidden = values.copy()
+    for other, secret in secrets.items():
+        mask = _mask(secret, label, len(values))
+        hidden = hidden + mask if number < other else hidden - mask
+    return hidden
+
+
+def _mask(secret: bytes, label: bytes, size: int) -> WordArray:
+    """Return so many random whole numbers, the same for all who know secret and label."""
+    crypto = _primitives()
+    key = hmac.new(secret, label, hashlib.sha256).digest()
+    # A key is used for one stream only, so its nonce may be fixed.
+    stream = crypto.Cipher(crypto.ChaCha20(key, bytes(16)), mode=None).encryptor()
+    return np.frombuffer(stream.update(bytes(8 * size)), dtype="<u8").astype(np.uint64)
+
+
+# --- Sums over all sites of which the coordinator sees no single part ---
 
 What: TypeAlias = Literal["trial", "sums", "difference"]
 

@@ -13,14 +13,12 @@ from epsilens._types import FloatArray, WordArray
 from epsilens._validate import require_unique
 from epsilens.channels import Budget
 from epsilens.errors import InputError
-from epsilens.federated.aggregate import Penalty
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.masked_sums import MaskedQuestion, Masking, SecureSums
 from epsilens.federated.site import Site
-from epsilens.federated.site_draws import SiteDraw, Standing
-from epsilens.federated.site_state import Wish
-from epsilens.federated.sums import SiteSums, upper_half
+from epsilens.federated.site_state import SiteDraw, Standing, Wish
+from epsilens.federated.sums import Penalty, SiteSums, upper_half
 
 Summed: TypeAlias = Literal["sums", "difference", "submit"]
 """What sums are asked for: at a model, of a prepared change, of the records on offer."""

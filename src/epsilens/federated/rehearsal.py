@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from epsilens._types import Progress
 from epsilens._validate import as_choice, as_count
 from epsilens.errors import InputError
-from epsilens.federated.answer_limits import AnswerLimits
 from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.ledger import LedgerEntry
@@ -21,6 +20,7 @@ from epsilens.federated.parties import LocalParties, Traffic
 from epsilens.federated.plan import PlannedOperation, carry_out
 from epsilens.federated.randomisation import EpsilonLike
 from epsilens.federated.site import Site
+from epsilens.federated.value_service import AnswerLimits
 from epsilens.federated.valuing import Valuation, local_exchange
 from epsilens.federated.versions import Version
 

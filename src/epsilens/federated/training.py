@@ -11,9 +11,8 @@ import numpy as np
 
 from epsilens._types import FloatArray
 from epsilens._validate import as_between
-from epsilens.federated.aggregate import Objective, Penalty
 from epsilens.federated.parties import Parties
-from epsilens.federated.sums import SiteSums, add_up
+from epsilens.federated.sums import Objective, Penalty, SiteSums, add_up
 
 Algorithm: TypeAlias = Literal["newton", "fedavg"]
 Ask: TypeAlias = Callable[[FloatArray], Mapping[int, SiteSums]]

@@ -15,11 +15,10 @@ from epsilens._scratch import scratch_folder
 from epsilens._types import FloatArray
 from epsilens._validate import as_choice, as_count
 from epsilens.errors import BudgetExceededError, InputError
-from epsilens.federated.aggregate import Objective
-from epsilens.federated.answer_limits import AnswerLimits
 from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.parties import Clock, LocalParties, Traffic, require_part
-from epsilens.federated.value_service import ValueQuery, ValueService
+from epsilens.federated.sums import Objective
+from epsilens.federated.value_service import AnswerLimits, ValueQuery, ValueService
 from epsilens.valuation.model_moves import Change, ModelForProvider
 
 ValueMode: TypeAlias = Literal["items", "batch"]

@@ -11,7 +11,7 @@ from epsilens._types import FloatArray
 from epsilens.channels import Budget
 from epsilens.federated.change import Rung
 from epsilens.federated.ledger import LedgerEntry, Mode, common_epsilon
-from epsilens.federated.site_draws import SiteDraw
+from epsilens.federated.site_state import SiteDraw
 from epsilens.federated.sums import SiteSums
 
 Made: TypeAlias = Literal["train", "preview", "change", "remove", "accept"]

@@ -9,7 +9,7 @@ import pytest
 
 from epsilens.errors import InputError
 from epsilens.federated import DeclaredColumn, FederationSchema
-from epsilens.federated.agreement import agree
+from epsilens.federated.declare import agree
 
 from .conftest import contract, table_of, truth
 

@@ -208,9 +208,8 @@ def test_a_stranger_is_refused_and_code_that_a_run_brings_is_never_run(running):
     from flwr.supercore.fab import Fab
     from flwr.supercore.runtime import RuntimeHttpClient
 
-    from epsilens.federated.flower.app_files import APP_FILES
     from epsilens.federated.flower.link import Link
-    from epsilens.federated.flower.services import quiet_flower
+    from epsilens.federated.flower.services import APP_FILES, quiet_flower
 
     quiet_flower()
     address = f"127.0.0.1:{running.port}"

@@ -474,7 +474,7 @@ def test_an_insisting_site_answers_one_group_at_a_model(world, schema, monkeypat
     parties = masked(world)
     with pytest.raises(InputError, match="has answered at this model"):
         ask(0, 2)
-    monkeypatch.setattr("epsilens.federated.mask_log.MOST_ANSWERS", 1)
+    monkeypatch.setattr("epsilens.federated.site_logs.MOST_ANSWERS", 1)
     with pytest.raises(InputError, match="which is all it keeps a note of"):
         ask(0, 1, at=theta + 1.0)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from epsilens.errors import InputError
-from epsilens.federated.provider_log import ProviderLog, theta_name
+from epsilens.federated.site_logs import ProviderLog, theta_name
 
 
 def test_what_was_told_is_there_after_a_restart_and_told_again(tmp_path):

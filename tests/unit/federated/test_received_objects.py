@@ -19,8 +19,8 @@ from flwr.supercore.inflatable.inflatable_object import (
 )
 from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
 
+from epsilens.federated.flower.link import require_readable
 from epsilens.federated.flower.messages import pack
-from epsilens.federated.flower.received_objects import require_readable
 
 
 def parts_of(thing: object) -> dict[str, bytes]:

@@ -19,7 +19,7 @@ import pytest
 from epsilens._processes import running
 from epsilens.errors import InputError, MissingExtraError
 from epsilens.federated.flower import simulation
-from epsilens.federated.flower.process_tree import ProcessTree
+from epsilens.federated.flower.simulation import ProcessTree
 from epsilens.federated.plan import PlannedOperation, story
 from epsilens.federated.rehearsal import Rehearsal, rehearse
 

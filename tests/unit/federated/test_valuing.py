@@ -21,12 +21,11 @@ from epsilens.federated import (
     Site,
     model_for_provider,
 )
-from epsilens.federated.answer_limits import AnswerLimits
 from epsilens.federated.coordinator_store import create_coordinator_store
 from epsilens.federated.parties import TOGETHER
 from epsilens.federated.plan import PlannedOperation, carry_out, story
 from epsilens.federated.site_store import RawFile, SiteStore, create_site_store
-from epsilens.federated.value_service import ValueService
+from epsilens.federated.value_service import AnswerLimits, ValueService
 from epsilens.federated.valuing import local_exchange, value
 from epsilens.valuation import AnswerBook, BatchMove, ItemTester, Yardstick, item_moves
 

@@ -22,7 +22,6 @@ from flwr.clientapp import ClientApp
 
 from epsilens._types import FloatArray
 from epsilens.errors import InputError, SiteError
-from epsilens.federated.aggregate import Penalty
 from epsilens.federated.flower import SIMULATED_SITES
 from epsilens.federated.flower.messages import (
     Content,
@@ -34,10 +33,11 @@ from epsilens.federated.flower.messages import (
     unpack,
 )
 from epsilens.federated.flower.value_messages import ASKED, SETTINGS, SPENDING, packed, read
-from epsilens.federated.mask_log import MaskLog
 from epsilens.federated.masked_sums import MaskedQuestion, Masking
 from epsilens.federated.site import Site
+from epsilens.federated.site_logs import MaskLog
 from epsilens.federated.site_store import SiteStore
+from epsilens.federated.sums import Penalty
 from epsilens.federated.value_service import ValueQuery, ValueService
 from epsilens.federated.written import budget_text, ledger_text, read_wish, wish_text
 

@@ -15,9 +15,7 @@ from flwr.app import Message, RecordDict
 from epsilens._types import FloatArray, WordArray
 from epsilens.channels import Budget
 from epsilens.errors import InputError
-from epsilens.federated.aggregate import Penalty
 from epsilens.federated.declaration import FederationSchema
-from epsilens.federated.fixed_point import flatten, sum_bounds
 from epsilens.federated.flower.messages import (
     Content,
     Setting,
@@ -27,17 +25,17 @@ from epsilens.federated.flower.messages import (
     unpack,
 )
 from epsilens.federated.ledger import LedgerEntry
-from epsilens.federated.masked_sums import MaskedQuestion
+from epsilens.federated.masked_sums import MaskedQuestion, flatten, sum_bounds
 from epsilens.federated.parties import NoAnswerError, Parties, Summed, Traffic
-from epsilens.federated.site_draws import (
+from epsilens.federated.site_state import (
     LARGEST_VERSION,
     SiteDraw,
     Standing,
+    Wish,
     counted_on,
     read_draw_name,
 )
-from epsilens.federated.site_state import Wish
-from epsilens.federated.sums import SiteSums
+from epsilens.federated.sums import Penalty, SiteSums
 from epsilens.federated.written import read_budget, read_ledger, wish_text
 
 SECONDS_BETWEEN_LOOKS = 0.1

@@ -12,14 +12,14 @@ import json
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import httpx
-from flwr.app import Message
+from flwr.app import Array, Message
 from flwr.cli.build import build_fab_from_files
 from flwr.common.constant import SubStatus
 from flwr.common.serde import fab_to_proto, run_from_proto
@@ -38,7 +38,16 @@ from flwr.proto.runtime_pb2 import (
 from flwr.supercore.constant import NOOP_FEDERATION_ID, NodeStatus, TaskType
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
-from flwr.supercore.inflatable.inflatable_utils import pull_objects
+from flwr.supercore.inflatable.inflatable_object import (
+    InflatableObject,
+    get_object_body,
+    get_object_head_values_from_object_content,
+)
+from flwr.supercore.inflatable.inflatable_utils import (
+    ObjectPullError,
+    inflate_object_from_contents,
+    pull_objects,
+)
 from flwr.supercore.interceptors import (
     RuntimeTokenHttpInterceptor,
     RuntimeVersionHttpInterceptor,
@@ -50,9 +59,50 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid, http_grid
 
 from epsilens.errors import InputError
-from epsilens.federated.flower.app_files import APP_FILES
 from epsilens.federated.flower.keys import CA_CERTIFICATE, public_key_bytes, secret_in
-from epsilens.federated.flower.received_objects import require_readable
+from epsilens.federated.flower.services import APP_FILES
+
+# --- The parts of a reply as Flower carries them, checked before Flower puts them together ---
+
+LARGEST_ARRAYS = 2**31
+"""Bytes of all arrays of a reply."""
+
+
+def require_readable(contents: Mapping[str, bytes]) -> None:
+    """Refuse parts that cannot be put together, or that become too large.
+
+    Parameters
+    ----------
+    contents : mapping of str to bytes
+        The parts of a reply by their names.
+
+    Raises
+    ------
+    flwr.supercore.inflatable.inflatable_utils.ObjectPullError
+        Flower takes the reply for one that never came.
+    """
+    parts = dict(contents)
+    known: dict[str, InflatableObject] = {}
+    name = next(iter(parts), "")
+    try:
+        if sum(_array_bytes(content, parts) for content in parts.values()) > LARGEST_ARRAYS:
+            raise ValueError("too large")
+        for name in contents:
+            inflate_object_from_contents(name, parts, keep_object_contents=True, objects=known)
+    except Exception as error:  # whatever the sender has made up
+        raise ObjectPullError(name, f"not readable: {type(error).__name__}") from None
+
+
+def _array_bytes(content: bytes, parts: Mapping[str, bytes]) -> int:
+    """Return how many bytes an array becomes; 0 for parts of another kind."""
+    kind, children, _ = get_object_head_values_from_object_content(content)
+    if kind != Array.__qualname__:
+        return 0
+    chunks = json.loads(get_object_body(content, Array))["arraychunk_ids"]
+    return sum(len(parts[children[place]]) for place in chunks)
+
+
+# --- The coordinator's way to its own SuperLink: registers nodes, and carries an operation out as a run ---
 
 CONTROL_TOKEN, EXECUTION_SECRET = "control.token", "execution.secret"
 WHERE = "server.json"

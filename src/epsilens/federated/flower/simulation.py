@@ -14,6 +14,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import site
 import stat
 import subprocess
@@ -26,6 +27,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from epsilens._processes import PROC, Process, running, send
 from epsilens._scratch import announce_scratch
 from epsilens._types import Progress
 from epsilens._validate import require_extra
@@ -36,14 +38,96 @@ from epsilens.errors import (
     MissingExtraError,
 )
 from epsilens.federated.flower import FAILURE, SIMULATED_SITES
-from epsilens.federated.flower.app_files import APP_FILES
-from epsilens.federated.flower.process_tree import ProcessTree
-from epsilens.federated.flower.services import OFFLINE, free_port, last_words
+from epsilens.federated.flower.services import APP_FILES, OFFLINE, free_port, last_words
 from epsilens.federated.parties import Traffic
 from epsilens.federated.rehearsal import Outcome, Rehearsal
 from epsilens.federated.site_store import RawFile, create_site_store
 from epsilens.federated.valuing import read_valuation
 from epsilens.federated.written import read_ledger, read_version
+
+# --- Processes that were started for a simulation, and theirs: found by their ids and ended for sure ---
+
+_SECONDS_BETWEEN_SIGNALS = 0.05
+
+
+class ProcessTree:
+    """A process that we started, and all that came from it.
+
+    Parameters
+    ----------
+    root : subprocess.Popen
+        Started by us.
+    mark : str
+        `NAME=VALUE` in its environment, which all its children inherit: one that has lost its
+        parents is known by it.
+    """
+
+    def __init__(self, root: subprocess.Popen[bytes], mark: str) -> None:
+        self._root = root
+        self._mark = mark.encode()
+        self._known: dict[int, Process] = {}
+        self._strangers: set[Process] = set()
+        self.note()
+
+    def note(self) -> None:
+        """Look who is there now, while parents still are: later it may be too late."""
+        now = {process.pid: process for process in running()}
+        self._known = {
+            pid: process
+            for pid, process in self._known.items()
+            if pid in now and now[pid].began == process.began
+        }
+        ours = {self._root.pid, *self._known}
+        found = True
+        while found:
+            found = False
+            for pid, process in now.items():
+                if pid not in ours and (process.parent in ours or self._is_marked(process)):
+                    ours.add(pid)
+                    found = True
+        self._known |= {pid: now[pid] for pid in ours if pid in now}
+        self._known.pop(os.getpid(), None)
+
+    def _is_marked(self, process: Process) -> bool:
+        if process in self._strangers:
+            return False
+        try:
+            environment = (PROC / str(process.pid) / "environ").read_bytes()
+        except OSError:
+            environment = b""
+        marked = self._mark in environment.split(b"\0")
+        if environment and not marked:
+            self._strangers.add(process)
+        return marked
+
+    @property
+    def running(self) -> list[int]:
+        """The ids of all that run now."""
+        self.note()
+        return sorted(self._known)
+
+    def end(self, *, seconds: float = 2.0) -> None:
+        """Ask all to end, and after some seconds make them; return when nobody is left.
+
+        Parameters
+        ----------
+        seconds : float
+            How long those have who were asked.
+        """
+        until = time.monotonic() + seconds
+        asked: set[int] = set()
+        while self.running:
+            number = signal.SIGTERM if time.monotonic() < until else signal.SIGKILL
+            for pid in self._known:
+                if number == signal.SIGKILL or pid not in asked:
+                    send(pid, number)
+                    asked.add(pid)
+            self._root.poll()
+            time.sleep(_SECONDS_BETWEEN_SIGNALS)
+        self._root.wait()
+
+
+# --- A federation on Flower's simulation engine: set up in a temporary folder, run, and taken down ---
 
 SECONDS_TO_START = 180.0
 """Within which the engine must run; it takes 8 to 15 seconds on a small machine."""
