@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from epsilens.audit import Bonferroni, Path
-from epsilens.audit.bound import bound_of_scores
+from epsilens.audit.bound import BoundTest
 from epsilens.audit.gaussian import gaussian_delta, gaussian_epsilon
 from epsilens.audit.path import crossing_probability, path_bound, path_p_value
 from epsilens.audit.pure import pure_bounds, pure_p_value
@@ -108,12 +108,12 @@ def test_bounds_do_not_depend_on_the_scale_of_scores_or_the_names_of_the_sides(s
     rng = np.random.default_rng(seed)
     included = rng.random(100) < 0.5
     scores = included + rng.normal(size=100)
-    rule = {"delta": 0.0, "level": 0.05, "method": "pure", "selection": selection}
-    one = bound_of_scores(included, scores, **rule).epsilon_lower_bound
-    assert bound_of_scores(included, 3 * scores + 7, **rule).epsilon_lower_bound == one
+    test = BoundTest(0.0, 0.05, "pure", selection)
+    one = test.bound(included, scores).epsilon_lower_bound
+    assert test.bound(included, 3 * scores + 7).epsilon_lower_bound == one
     # In and out exchanged: the same guesses with their sides exchanged in each pair, and all looks
     # are at whole pairs.
-    assert bound_of_scores(~included, -scores, **rule).epsilon_lower_bound == one
+    assert test.bound(~included, -scores).epsilon_lower_bound == one
 
 
 @given(st.floats(0.01, 8.0), st.floats(0.0, 30.0), st.floats(1e-9, 0.1))

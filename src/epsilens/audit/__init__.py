@@ -18,12 +18,11 @@ from epsilens.audit.canaries import (
 )
 from epsilens.audit.coins import draw_inclusion
 from epsilens.audit.coverage import CoverageReport, measure_coverage
-from epsilens.audit.dp_sgd import DPSGDFit
+from epsilens.audit.dp_sgd import DPSGDFit, PrivateRidgeFit
 from epsilens.audit.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu, printed_noise
 from epsilens.audit.many_runs import ManyRunsBound, many_runs_bound
 from epsilens.audit.mechanisms import EstimatorFit, GaussianSum, Mechanism, RandomisedAnswers
 from epsilens.audit.one_run import AuditResult, OneRunAudit
-from epsilens.audit.private_ridge import PrivateRidgeFit
 from epsilens.audit.scores import AnswerMatch, Centred, Gradient, InnerProduct, LinearMMSE, Loss
 from epsilens.audit.selection import AsPrinted, Bonferroni, Fixed, Path, Split
 

@@ -15,10 +15,15 @@ from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_choice, as_delta, as_finite
 from epsilens.audit.coins import HALF_BY_CHANCE, is_exactly_half, own_stream, require_fair_coins
 from epsilens.audit.gaussian import gaussian_epsilon
-from epsilens.audit.independent_gdp import independent_gdp_mu_bound
 from epsilens.audit.inputs import Guesses, coins_and_scores, make_guesses
 from epsilens.audit.path import first_level, path_bound
-from epsilens.audit.pure import approximate_bound, f_dp_mu_bound, pure_bounds, pure_p_value
+from epsilens.audit.pure import (
+    approximate_bound,
+    f_dp_mu_bound,
+    independent_gdp_mu_bound,
+    pure_bounds,
+    pure_p_value,
+)
 from epsilens.audit.selection import (
     AsPrinted,
     Bonferroni,
@@ -182,108 +187,167 @@ def one_run_bound(
     ('approximate', 'path', 3.9)
     """
     coins, values = coins_and_scores(included, scores)
-    level = checked_level(confidence)
-    way = checked_method(method, delta)
-    if way == "pure" and delta > 0.0:
+    test = BoundTest.checked(delta, confidence, method, selection)
+    if test.method == "pure" and delta > 0.0:
         raise InputError(
             argument="delta",
             expected="0 for method 'pure'",
             got=f"{float(delta)!r}: a pure bound says nothing at a delta above 0",
             hint="Use method 'approximate'.",
         )
-    choice = default_selection(way, coins.size) if selection is None else as_selection(selection)
     require_fair_coins(coins)
-    found = bound_of_scores(coins, values, delta=delta, level=level, method=way, selection=choice)
+    found = test.bound(coins, values)
     if is_exactly_half(coins):
         # Nothing here can tell a number that was fixed from one that fell so.
         found = replace(found, assumptions=[*found.assumptions, HALF_BY_CHANCE])
     return found
 
 
-def default_selection(method: Method, n_canaries: int) -> Selection:
-    """Return the choice of guesses that suits a method.
-
-    Examples
-    --------
-    >>> default_selection("approximate", 1000).name
-    'path'
-    """
-    if method == "f-dp":
-        return _FEW
-    if method == "independent-gdp":
-        return Fixed(max(n_canaries // 4, 1))
-    return Path()
-
-
-def bound_of_scores(
-    included: BoolArray,
-    scores: FloatArray,
-    *,
-    delta: float,
-    level: float,
-    method: Method,
-    selection: Selection,
-) -> OneRunBound:
-    """Return the bound of scores that are known to be in order: the core of `one_run_bound`.
+@dataclass(frozen=True)
+class BoundTest:
+    """How scores that are known to be in order are turned into a bound: the core of `one_run_bound`.
 
     Parameters
     ----------
-    included : array of bool, (m,)
-        Which canaries were in.
-    scores : array of float64, (m,)
-        High where the canary seems to be in.
     delta : float in [0, 1)
         The δ of the claim.
     level : float in (0, 1)
         The accepted probability of a bound above the truth.
     method : {"pure", "approximate", "f-dp", "independent-gdp"}
         The theorem.
-    selection : Selection
-        How many guesses are made.
-
-    Returns
-    -------
-    OneRunBound
-        The bound and what it assumes.
+    selection : Selection, optional
+        How many guesses are made; None: as it suits the method.
 
     Examples
     --------
     >>> import numpy as np
     >>> included = np.arange(100) % 2 == 0
-    >>> found = bound_of_scores(included, included * 1.0, delta=0.0, level=0.05, method="pure",
-    ...                         selection=Fixed(50))
+    >>> found = BoundTest(0.0, 0.05, "pure", Fixed(50)).bound(included, included * 1.0)
     >>> round(found.epsilon_lower_bound, 3)
     3.493
     """
-    if isinstance(selection, Split):
-        return _split(included, scores, selection, delta=delta, level=level, method=method)
-    guesses = make_guesses(included, scores)
-    n_canaries = guesses.n_canaries
-    if isinstance(selection, Path):
-        epsilon, count = _along_the_path(
-            guesses, selection, delta=delta, level=level, method=method
+
+    delta: float
+    level: float
+    method: Method
+    selection: Selection | None = None
+
+    @classmethod
+    def checked(
+        cls,
+        delta: float,
+        confidence: float,
+        method: Method | None,
+        selection: str | int | Selection | None,
+    ) -> BoundTest:
+        """Return the test that was asked for; refuse what cannot be."""
+        level, way = checked_level(confidence), checked_method(method, delta)
+        return cls(delta, level, way, None if selection is None else as_selection(selection))
+
+    def bound(self, included: BoolArray, scores: FloatArray) -> OneRunBound:
+        """Return the bound, from which canaries (m,) were in, and scores (m,) that are high for those."""
+        selection = self.selection or self._default(scores.size)
+        if isinstance(selection, Split):
+            return self._split(included, scores, selection)
+        guesses = make_guesses(included, scores)
+        n_canaries = guesses.n_canaries
+        if isinstance(selection, Path):
+            epsilon, count = self._along_the_path(guesses, selection)
+        elif isinstance(selection, Fixed):
+            count = selection.n_each_side
+            if count > guesses.most_each_side:
+                raise InputError(
+                    argument="selection",
+                    expected=f"at most half of the {n_canaries} canaries on each side",
+                    got=str(count),
+                    hint=f"Use {guesses.most_each_side} or fewer.",
+                )
+            epsilon = self._at_count(guesses, count, self.level)
+        else:
+            counts = selection.counts(n_canaries)
+            each = self.level / (counts.size if isinstance(selection, Bonferroni) else 1)
+            epsilon, count = self._best(guesses, counts, each)
+        late = started_late(self.method, selection, n_canaries, self.delta, self.level)
+        return OneRunBound(
+            epsilon_lower_bound=epsilon,
+            is_confidence_bound=not isinstance(selection, AsPrinted),
+            assumptions=list(ASSUMPTIONS[self.method]),
+            confidence=1.0 - self.level,
+            delta=0.0 if self.method == "pure" else self.delta,
+            method=self.method,
+            selection=selection.name,
+            n_canaries=n_canaries,
+            n_guesses=2 * count,
+            n_correct=int(guesses.n_correct(np.array([count]))[0]),
+            conditions=[*CONDITIONS, *late],
         )
-    elif isinstance(selection, Fixed):
-        _require_room(guesses, selection)
-        count = selection.n_each_side
-        epsilon = _at_count(guesses, count, delta=delta, level=level, method=method)
-    else:
+
+    def _default(self, n_canaries: int) -> Selection:
+        """Return the choice of guesses that suits the method."""
+        if self.method == "f-dp":
+            return _FEW
+        return Fixed(max(n_canaries // 4, 1)) if self.method == "independent-gdp" else Path()
+
+    def _at_count(self, guesses: Guesses, count: int, level: float) -> float:
+        """Return the bound of one number of guesses on each side, by itself."""
+        right = int(guesses.n_correct(np.array([count]))[0])
+        m = guesses.n_canaries
+        if self.method == "pure":
+            return float(pure_bounds(right, 2 * count, level=level))
+        if self.method == "approximate":
+            return approximate_bound(right, 2 * count, n_canaries=m, delta=self.delta, level=level)
+        if self.method == "f-dp":
+            mu = _f_dp_mu_bound(right, 2 * count, n_canaries=m, level=level)
+        else:
+            mu = _independent_gdp_mu_bound(right, count, n_canaries=m, level=level)
+        return gaussian_epsilon(mu, self.delta)
+
+    def _best(self, guesses: Guesses, counts: NDArray[np.int64], level: float) -> tuple[float, int]:
+        """Return the largest bound over several counts, each at this level, and its count."""
+        if self.method == "pure":
+            bounds = pure_bounds(guesses.n_correct(counts), 2 * counts, level=level)
+        else:
+            bounds = np.array([self._at_count(guesses, n, level) for n in counts.tolist()])
+        best = int(np.argmax(bounds))
+        return float(bounds[best]), int(counts[best])
+
+    def _along_the_path(self, guesses: Guesses, selection: Path) -> tuple[float, int]:
+        if self.method in GAUSSIAN_METHODS:
+            raise InputError(
+                argument="selection",
+                expected=f"'bonferroni', 'split' or a number of guesses for method {self.method!r}",
+                got="'path': the path correction is proved for pure and approximate bounds only",
+            )
         counts = selection.counts(guesses.n_canaries)
-        each = level / counts.size if isinstance(selection, Bonferroni) else level
-        epsilon, count = _best(guesses, counts, delta=delta, level=each, method=method)
-    return OneRunBound(
-        epsilon_lower_bound=epsilon,
-        is_confidence_bound=not isinstance(selection, AsPrinted),
-        assumptions=list(ASSUMPTIONS[method]),
-        confidence=1.0 - level,
-        delta=0.0 if method == "pure" else delta,
-        method=method,
-        selection=selection.name,
-        n_canaries=n_canaries,
-        n_guesses=2 * count,
-        n_correct=int(guesses.n_correct(np.array([count]))[0]),
-        conditions=[*CONDITIONS, *started_late(method, selection, n_canaries, delta, level)],
-    )
+        right = guesses.n_correct(counts)
+        epsilon = path_bound(
+            2 * counts,
+            right,
+            n_canaries=guesses.n_canaries,
+            delta=0.0 if self.method == "pure" else self.delta,
+            level=self.level,
+        )
+        # The path's statistic is its smallest p-value: that of this look, where the bound was found.
+        best = int(np.argmin(pure_p_value(right, 2 * counts, epsilon)))
+        return epsilon, int(counts[best])
+
+    def _split(self, included: BoolArray, scores: FloatArray, selection: Split) -> OneRunBound:
+        """Choose the count on some of the canaries, test it on the others."""
+        generator = own_stream(selection.seed, purpose="parts")
+        chosen = generator.random(scores.size) < selection.fraction
+        n_choosing = int(chosen.sum())
+        n_testing = scores.size - n_choosing
+        if min(n_choosing, n_testing) < 2:
+            raise InputError(
+                f"{setting('selection')} 'split' needs canaries in both parts, got {scores.size} "
+                "canaries. Use more of them."
+            )
+        tried = _FEW if self.method in GAUSSIAN_METHODS else Bonferroni()
+        first = make_guesses(included[chosen], scores[chosen])
+        _, count = self._best(first, tried.counts(n_choosing), self.level)
+        scaled = min(max(round(count * n_testing / n_choosing), 1), n_testing // 2)
+        found = replace(self, selection=Fixed(scaled)).bound(included[~chosen], scores[~chosen])
+        return replace(found, selection=selection.name, n_canaries=scores.size)
 
 
 def started_late(
@@ -309,96 +373,6 @@ def started_late(
         f"the search for the bound starts at ε = {first:.3g}, which canaries, δ and confidence fix "
         "beforehand"
     ]
-
-
-def _at_count(guesses: Guesses, count: int, *, delta: float, level: float, method: Method) -> float:
-    """Return the bound of one number of guesses on each side, by itself."""
-    right = int(guesses.n_correct(np.array([count]))[0])
-    m = guesses.n_canaries
-    if method == "pure":
-        return float(pure_bounds(right, 2 * count, level=level))
-    if method == "approximate":
-        return approximate_bound(right, 2 * count, n_canaries=m, delta=delta, level=level)
-    if method == "f-dp":
-        mu = _f_dp_mu_bound(right, 2 * count, n_canaries=m, level=level)
-    else:
-        mu = _independent_gdp_mu_bound(right, count, n_canaries=m, level=level)
-    return gaussian_epsilon(mu, delta)
-
-
-def _best(
-    guesses: Guesses, counts: NDArray[np.int64], *, delta: float, level: float, method: Method
-) -> tuple[float, int]:
-    """Return the largest bound over several counts, each at this level, and its count."""
-    if method == "pure":
-        bounds = pure_bounds(guesses.n_correct(counts), 2 * counts, level=level)
-    else:
-        bounds = np.array(
-            [
-                _at_count(guesses, count, delta=delta, level=level, method=method)
-                for count in counts.tolist()
-            ]
-        )
-    best = int(np.argmax(bounds))
-    return float(bounds[best]), int(counts[best])
-
-
-def _along_the_path(
-    guesses: Guesses, selection: Path, *, delta: float, level: float, method: Method
-) -> tuple[float, int]:
-    if method in GAUSSIAN_METHODS:
-        raise InputError(
-            argument="selection",
-            expected=f"'bonferroni', 'split' or a number of guesses for method {method!r}",
-            got="'path': the path correction is proved for pure and approximate bounds only",
-        )
-    counts = selection.counts(guesses.n_canaries)
-    right = guesses.n_correct(counts)
-    epsilon = path_bound(
-        2 * counts,
-        right,
-        n_canaries=guesses.n_canaries,
-        delta=0.0 if method == "pure" else delta,
-        level=level,
-    )
-    # The path's statistic is its smallest p-value: that of this look, where the bound was found.
-    best = int(np.argmin(pure_p_value(right, 2 * counts, epsilon)))
-    return epsilon, int(counts[best])
-
-
-def _split(
-    included: BoolArray,
-    scores: FloatArray,
-    selection: Split,
-    *,
-    delta: float,
-    level: float,
-    method: Method,
-) -> OneRunBound:
-    """Choose the count on some of the canaries, test it on the others."""
-    generator = own_stream(selection.seed, purpose="parts")
-    chosen = generator.random(scores.size) < selection.fraction
-    n_choosing = int(chosen.sum())
-    n_testing = scores.size - n_choosing
-    if min(n_choosing, n_testing) < 2:
-        raise InputError(
-            f"{setting('selection')} 'split' needs canaries in both parts, got {scores.size} "
-            "canaries. Use more of them."
-        )
-    tried = _FEW if method in GAUSSIAN_METHODS else Bonferroni()
-    first = make_guesses(included[chosen], scores[chosen])
-    counts = tried.counts(n_choosing)
-    _, count = _best(first, counts, delta=delta, level=level, method=method)
-    scaled = min(max(round(count * n_testing / n_choosing), 1), n_testing // 2)
-    found = bound_of_scores(
-        included[~chosen],
-        scores[~chosen],
-        delta=delta,
-        level=level,
-        method=method,
-        selection=Fixed(scaled),
-    )
-    return replace(found, selection=selection.name, n_canaries=scores.size)
 
 
 def checked_level(confidence: float) -> float:
@@ -438,13 +412,3 @@ def checked_method(method: Method | None, delta: float) -> Method:
             hint="Use delta=1e-6, or method 'pure'.",
         )
     return method
-
-
-def _require_room(guesses: Guesses, selection: Fixed) -> None:
-    if selection.n_each_side > guesses.most_each_side:
-        raise InputError(
-            argument="selection",
-            expected=f"at most half of the {guesses.n_canaries} canaries on each side",
-            got=str(selection.n_each_side),
-            hint=f"Use {guesses.most_each_side} or fewer.",
-        )

@@ -16,15 +16,9 @@ from scipy.special import expit
 
 from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens._validate import as_choice, as_count, as_epsilon, as_generator
-from epsilens.audit.bound import (
-    Method,
-    bound_of_scores,
-    checked_level,
-    checked_method,
-    default_selection,
-)
+from epsilens.audit.bound import BoundTest, Method
 from epsilens.audit.gaussian import gaussian_mu
-from epsilens.audit.selection import Selection, as_selection
+from epsilens.audit.selection import Selection
 from epsilens.errors import InputError
 
 Channels: TypeAlias = Literal["randomised-response", "leaky-response", "gaussian"]
@@ -186,9 +180,7 @@ def measure_coverage(
         raise InputError(
             argument="delta", expected=f"greater than 0 for {channels!r} channels", got=repr(delta)
         )
-    level = checked_level(confidence)
-    way = checked_method(method, delta)
-    choice = default_selection(way, n_canaries) if selection is None else as_selection(selection)
+    test = BoundTest.checked(delta, confidence, method, selection)
     generator = as_generator(random_state)
     bounds = np.empty(n_audits)
     for done in range(n_audits):
@@ -199,9 +191,7 @@ def measure_coverage(
         # Equal scores are ordered by a fixed permutation in a bound: here by chance, so that two
         # audits have nothing in common.
         order = generator.permutation(n_canaries)
-        bounds[done] = bound_of_scores(
-            included[order], scores[order], delta=delta, level=level, method=way, selection=choice
-        ).epsilon_lower_bound
+        bounds[done] = test.bound(included[order], scores[order]).epsilon_lower_bound
         if progress is not None:
             progress(done + 1, n_audits, f"audits at ε = {epsilon:g}")
     # Levels are tried on a grid that may contain ε itself, up to rounding.
@@ -211,7 +201,7 @@ def measure_coverage(
         delta=delta,
         n_audits=n_audits,
         n_above=int(above.sum()),
-        allowed_rate=level,
+        allowed_rate=test.level,
         mean_bound=float(bounds.mean()),
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, Self, TypeAlias, runtime_checkable
+from typing import ClassVar, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -174,6 +174,9 @@ class GaussianSum(GaussianClaim):
     (10,)
     """
 
+    name: ClassVar[str] = "gaussian-sum"
+    """What it is called."""
+
     dimension: int = 10_000
     noise: Literal["exact", "printed"] = "exact"
     directions: Literal["random", "one-hot"] = "random"
@@ -185,11 +188,6 @@ class GaussianSum(GaussianClaim):
         as_choice(self.noise, ("exact", "printed"), name="noise")
         as_choice(self.directions, ("random", "one-hot"), name="directions")
         as_positive(self.clip, name="clip")
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        return "gaussian-sum"
 
     @property
     def noise_scale(self) -> float:
@@ -248,6 +246,15 @@ class RandomisedAnswers(OwnNoise):
     (5,)
     """
 
+    leakage: ClassVar[Leakage] = "pure"
+    """With δ = 0."""
+
+    claimed_delta: ClassVar[float] = 0.0
+    """Nothing is left to chance."""
+
+    name: ClassVar[str] = "rr"
+    """What it is called."""
+
     epsilon: float
     k: int = 2
 
@@ -257,24 +264,9 @@ class RandomisedAnswers(OwnNoise):
         as_count(self.k, name="k", least=2)
 
     @property
-    def name(self) -> str:
-        """What it is called."""
-        return "rr"
-
-    @property
     def claimed_epsilon(self) -> float:
         """The ε it promises for replacing an answer."""
         return self.epsilon
-
-    @property
-    def claimed_delta(self) -> float:
-        """Nothing is left to chance."""
-        return 0.0
-
-    @property
-    def leakage(self) -> Leakage:
-        """With δ = 0."""
-        return "pure"
 
     def true_epsilon(self, delta: float) -> float | None:
         """Return the ε it keeps at δ = 0; for larger δ it is smaller."""
@@ -330,6 +322,9 @@ class EstimatorFit:
     20
     """
 
+    leakage: ClassVar[Leakage] = "unknown"
+    """Not known."""
+
     estimator: object
     features: ArrayLike
     labels: ArrayLike
@@ -359,11 +354,6 @@ class EstimatorFit:
     def claimed_delta(self) -> float:
         """The δ of the claim."""
         return self.delta
-
-    @property
-    def leakage(self) -> Leakage:
-        """Not known."""
-        return "unknown"
 
     def true_epsilon(self, delta: float) -> None:
         """Return None: not known."""

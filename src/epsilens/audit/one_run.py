@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,12 +15,9 @@ from epsilens._validate import as_count, as_delta, as_epsilon
 from epsilens.audit.bound import (
     CONDITIONS,
     GAUSSIAN_METHODS,
+    BoundTest,
     Method,
     OneRunBound,
-    bound_of_scores,
-    checked_level,
-    checked_method,
-    default_selection,
 )
 from epsilens.audit.canaries import Canaries
 from epsilens.audit.coins import draw_inclusion, own_stream
@@ -29,16 +26,106 @@ from epsilens.audit.mechanisms import BareCallable, Mechanism, Simulated
 from epsilens.audit.own_code import run_own
 from epsilens.audit.path import first_level
 from epsilens.audit.scores import LinearMMSE, Loss, Score
-from epsilens.audit.selection import Selection, as_selection
-from epsilens.audit.verdict import judge
+from epsilens.audit.selection import Selection
 from epsilens.document import AuditDocument, Provenance, to_dict
 from epsilens.document.parts import NumberType
+from epsilens.document.wording import bound_text, delta_text
 from epsilens.errors import InputError, InputTypeError, setting
 from epsilens.notes import Note
 
 if TYPE_CHECKING:
     import altair as alt
     import pandas as pd
+
+# --- What a bound says about a claim, and what the known ε says about the bound ---
+
+
+def judge(
+    bound: OneRunBound, *, epsilon: float | None, delta: float, truth: float | None
+) -> tuple[bool, str]:
+    """Return whether a claim is refuted, and the same as a sentence.
+
+    A 95 % bound lies above the truth in up to 5 of 100 audits. Where the truth is known the sentence says
+    that this is one of them; the claim is refuted all the same, because the rule was fixed beforehand.
+
+    Parameters
+    ----------
+    bound : OneRunBound
+        What one run proves.
+    epsilon : float or None
+        The claim, if there is one.
+    delta : float in [0, 1)
+        Its δ.
+    truth : float or None
+        The ε that the mechanism is known to keep at that δ.
+
+    Returns
+    -------
+    bool, str
+        Whether the claim is refuted, and why.
+
+    Examples
+    --------
+    >>> from epsilens.audit import one_run_bound
+    >>> included = [True, False, True, True, False] * 20
+    >>> bound = one_run_bound(included, included)
+    >>> judge(bound, epsilon=1.0, delta=0.0, truth=None)
+    (True, 'the claim is broken: with 95 % confidence ε is at least 3.15, and 1 is claimed.')
+    """
+    sure = f"with {100 * bound.confidence:.10g} % confidence"
+    at = f" at δ = {delta_text(bound.delta)}" if bound.delta > 0.0 else ""
+    found = f"{sure} ε is at least {bound_text(bound.epsilon_lower_bound)}{at}"
+    if bound.epsilon_lower_bound == 0.0:
+        found = f"this run proves nothing about ε{at}"
+    if not bound.is_confidence_bound:
+        return False, (
+            f"no verdict: {bound_text(bound.epsilon_lower_bound)}{at} is the best of many uncorrected "
+            "tests and no confidence bound."
+        )
+    if epsilon is None:
+        return False, f"no claim to judge: {found}.{_of_the_bound(bound, epsilon, delta, truth)}"
+    if bound.delta < delta:
+        return False, (
+            f"no verdict: {found} at δ = 0, which says nothing about a claim at δ = {delta_text(delta)}."
+        )
+    assumed = (
+        f", if the mechanism has a {' and '.join(bound.assumptions)}"
+        if bound.method in GAUSSIAN_METHODS
+        else ""
+    )
+    is_broken = bound.epsilon_lower_bound > epsilon
+    if is_broken and float(bound_text(bound.epsilon_lower_bound)) <= epsilon:  # apart by a hair
+        found = f"{sure} ε is more than {epsilon:.4g}{at}"
+    beginning = "the claim is broken" if is_broken else "no evidence of a breach"
+    return is_broken, (
+        f"{beginning}: {found}, and {epsilon:.4g} is claimed{assumed}."
+        f"{_of_the_bound(bound, epsilon, delta, truth)}"
+    )
+
+
+def _of_the_bound(
+    bound: OneRunBound, epsilon: float | None, delta: float, truth: float | None
+) -> str:
+    """Return what the known ε says about a bound above it, and nothing about any other."""
+    # Levels are tried on a grid that may contain ε itself, up to rounding.
+    if truth is None or bound.delta < delta or bound.epsilon_lower_bound <= truth * (1.0 + 1e-9):
+        return ""
+    held = "if it was used where it holds, " if bound.method in GAUSSIAN_METHODS else ""
+    among = f"one of the at most {_rate(1.0 - bound.confidence)} audits that err"
+    if epsilon is not None and truth <= epsilon < bound.epsilon_lower_bound:
+        return f" But theory has ε = {truth:.4g}: {held}this is a false alarm, {among}."
+    return f" The bound is above the ε of {truth:.4g} that theory has: {held}this is {among}."
+
+
+def _rate(level: float) -> str:
+    """Return a small probability as so many of so many."""
+    whole = 100
+    while level * whole < 0.999:
+        whole *= 10
+    return f"{level * whole:.3g} in {whole:,}"
+
+
+# --- The audit itself: coins, one run, scores, a bound, and what it says about a claim ---
 
 
 @dataclass(frozen=True)
@@ -117,22 +204,14 @@ class AuditResult:
             ),
             notes=list(self.notes),
             number_types=numbers,
-            epsilon_lower_bound=bound.epsilon_lower_bound,
             confidence=round(bound.confidence, 12),
-            method=bound.method,
-            selection=bound.selection,
-            is_confidence_bound=bound.is_confidence_bound,
-            assumptions=[*bound.assumptions],
-            conditions=[*bound.conditions],
             mechanism=self.mechanism,
             claimed_epsilon=self.claimed_epsilon,
             claimed_delta=self.claimed_delta,
             true_epsilon=self.true_epsilon,
             is_broken=self.is_broken,
             verdict=self.verdict,
-            n_canaries=bound.n_canaries,
-            n_guesses=bound.n_guesses,
-            n_correct=bound.n_correct,
+            **{name: getattr(bound, name) for name in _OF_THE_BOUND},
         )
 
     def to_dict(self) -> dict[str, object]:
@@ -154,6 +233,17 @@ class AuditResult:
         return audit_chart(self.document)
 
 
+_OF_THE_BOUND = (
+    "epsilon_lower_bound",
+    "method",
+    "selection",
+    "is_confidence_bound",
+    "assumptions",
+    "conditions",
+    "n_canaries",
+    "n_guesses",
+    "n_correct",
+)
 _NOT_IN_A_TABLE = {
     "epsilens_document",
     "kind",
@@ -166,6 +256,7 @@ _NOT_IN_A_TABLE = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class OneRunAudit:
     """Check from one run that a mechanism leaks no more than it claims.
 
@@ -211,34 +302,24 @@ class OneRunAudit:
     the claim is broken: with 95 % confidence ε is at least 4.02, and 1 is claimed.
     """
 
-    def __init__(
-        self,
-        mechanism: Mechanism | BareCallable,
-        *,
-        canaries: int | Canaries = 1000,
-        score: Score | None = None,
-        claimed_epsilon: float | None = None,
-        claimed_delta: float | None = None,
-        method: Method | None = None,
-        selection: str | int | Selection | None = None,
-        confidence: float = 0.95,
-        reference_run: bool = False,
-    ) -> None:
-        if not callable(mechanism):
+    mechanism: Mechanism | BareCallable
+    _: KW_ONLY
+    canaries: int | Canaries = 1000
+    score: Score | None = None
+    claimed_epsilon: float | None = None
+    claimed_delta: float | None = None
+    method: Method | None = None
+    selection: str | int | Selection | None = None
+    confidence: float = 0.95
+    reference_run: bool = False
+
+    def __post_init__(self) -> None:
+        if not callable(self.mechanism):
             raise InputTypeError(
                 argument="mechanism",
                 expected="a callable that turns a data set into an output",
-                got=type(mechanism).__name__,
+                got=type(self.mechanism).__name__,
             )
-        self.mechanism = mechanism
-        self.canaries = canaries
-        self.score = score
-        self.claimed_epsilon = claimed_epsilon
-        self.claimed_delta = claimed_delta
-        self.method = method
-        self.selection = selection
-        self.confidence = confidence
-        self.reference_run = reference_run
 
     def run(self, random_state: int | None = None) -> AuditResult:
         """Toss the coins, run the mechanism, score the canaries and bound ε.
@@ -263,19 +344,25 @@ class OneRunAudit:
         """
         started = time.perf_counter()
         epsilon, delta = self._claim()
-        method = checked_method(self.method, delta or 0.0)
-        self._require_fitting(method)
-        level = checked_level(self.confidence)
+        test = BoundTest.checked(delta or 0.0, self.confidence, self.method, self.selection)
+        own = self.mechanism if isinstance(self.mechanism, Mechanism) else None
+        if own is not None and test.method in GAUSSIAN_METHODS and own.leakage == "pure":
+            raise InputError(
+                f"{setting('method')} {test.method!r} is for mechanisms that leak as Gaussian noise "
+                f"does, and {_name(own)!r} is known not to: the bound would be false. "
+                "Use 'pure' or 'approximate'."
+            )
+        mechanism: Mechanism | BareCallable = self.mechanism
         if random_state is not None:
             as_count(random_state, name="random_state", least=0)
-        mechanism = self._mechanism(random_state)
+            if isinstance(mechanism, Simulated):
+                mechanism = mechanism.with_noise_from(own_stream(random_state, purpose="noise"))
         canaries = self._make_canaries(own_stream(random_state, purpose="canaries"))
-        score = self._make_score(canaries)
-        selection = (
-            default_selection(method, canaries.n_canaries)
-            if self.selection is None
-            else as_selection(self.selection)
-        )
+        score = self.score
+        if score is None and own is not None:
+            score = own.score()
+        elif score is None:
+            score = Loss() if len(canaries.records) == 2 else LinearMMSE()
         # Nothing below that makes scores is given `included`.
         included = draw_inclusion(canaries.n_canaries, random_state)
         output = self._run_once(mechanism, canaries, included)
@@ -283,16 +370,10 @@ class OneRunAudit:
             f"{setting('score')} must give every canary a number", score, output, canaries
         )
         scores = _as_scores(given, canaries)
-        bound = bound_of_scores(
-            included, scores, delta=delta or 0.0, level=level, method=method, selection=selection
-        )
-        truth = (
-            run_own(
-                f"{setting('mechanism')} must say its ε", self.mechanism.true_epsilon, delta or 0.0
-            )
-            if isinstance(self.mechanism, Mechanism)
-            else None
-        )
+        bound, truth = test.bound(included, scores), None
+        if own is not None:
+            said = f"{setting('mechanism')} must say its ε"
+            truth = run_own(said, own.true_epsilon, delta or 0.0)
         is_broken, verdict = judge(bound, epsilon=epsilon, delta=delta or 0.0, truth=truth)
         return AuditResult(
             bound=bound,
@@ -327,16 +408,6 @@ class OneRunAudit:
             as_delta(delta, name="claimed_delta")
         return epsilon, delta
 
-    def _require_fitting(self, method: Method) -> None:
-        if not isinstance(self.mechanism, Mechanism):
-            return
-        if method in GAUSSIAN_METHODS and self.mechanism.leakage == "pure":
-            raise InputError(
-                f"{setting('method')} {method!r} is for mechanisms that leak as Gaussian noise "
-                f"does, and {_name(self.mechanism)!r} is known not to: the bound would be false. "
-                "Use 'pure' or 'approximate'."
-            )
-
     def _make_canaries(self, generator: np.random.Generator) -> Canaries:
         if isinstance(self.canaries, Canaries):
             return self.canaries
@@ -357,19 +428,6 @@ class OneRunAudit:
             n_canaries,
             generator,
         )
-
-    def _make_score(self, canaries: Canaries) -> Score:
-        if self.score is not None:
-            return self.score
-        if isinstance(self.mechanism, Mechanism):
-            return self.mechanism.score()
-        return Loss() if len(canaries.records) == 2 else LinearMMSE()
-
-    def _mechanism(self, random_state: int | None) -> Mechanism | BareCallable:
-        """Return the mechanism, its noise from the seed if there is one and it can be."""
-        if random_state is None or not isinstance(self.mechanism, Simulated):
-            return self.mechanism
-        return self.mechanism.with_noise_from(own_stream(random_state, purpose="noise"))
 
     def _run_once(
         self,

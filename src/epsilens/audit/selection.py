@@ -9,7 +9,7 @@ dishonest one for comparison.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,12 +94,10 @@ class Bonferroni(GeometricCounts):
     [10, 37, 136, 500]
     """
 
-    n_counts: int = 12
+    name: ClassVar[str] = "bonferroni"
+    """The word for it on the command line and in a document."""
 
-    @property
-    def name(self) -> str:
-        """The word for it on the command line and in a document."""
-        return "bonferroni"
+    n_counts: int = 12
 
 
 @dataclass(frozen=True)
@@ -123,12 +121,10 @@ class Path(GeometricCounts):
     [1, 4, 14, 50]
     """
 
-    n_counts: int = 25
+    name: ClassVar[str] = "path"
+    """The word for it on the command line and in a document."""
 
-    @property
-    def name(self) -> str:
-        """The word for it on the command line and in a document."""
-        return "path"
+    n_counts: int = 25
 
 
 @dataclass(frozen=True)
@@ -148,17 +144,15 @@ class Split:
     'split'
     """
 
+    name: ClassVar[str] = "split"
+    """The word for it on the command line and in a document."""
+
     fraction: float = 0.5
     seed: int = 0
 
     def __post_init__(self) -> None:
         as_share(self.fraction, name="fraction")
         as_count(self.seed, name="seed", least=0)
-
-    @property
-    def name(self) -> str:
-        """The word for it on the command line and in a document."""
-        return "split"
 
 
 @dataclass(frozen=True)
@@ -178,6 +172,9 @@ class AsPrinted:
     32
     """
 
+    name: ClassVar[str] = "as_printed"
+    """The word for it on the command line and in a document."""
+
     most: int = 500
 
     def __post_init__(self) -> None:
@@ -186,11 +183,6 @@ class AsPrinted:
     def counts(self, n_canaries: int) -> NDArray[np.int64]:
         """Return the numbers of guesses on each side that are tried."""
         return np.arange(1, min(n_canaries // 2, self.most) + 1)
-
-    @property
-    def name(self) -> str:
-        """The word for it on the command line and in a document."""
-        return "as_printed"
 
 
 Selection: TypeAlias = Fixed | Bonferroni | Path | Split | AsPrinted

@@ -225,11 +225,10 @@ class AuditOptions:
     def study(self) -> OneRunAudit:
         """Return the audit that was asked for."""
         from epsilens.audit.canaries import Canaries, one_hot_directions, random_unit_vectors
-        from epsilens.audit.dp_sgd import DPSGDFit
+        from epsilens.audit.dp_sgd import DPSGDFit, PrivateRidgeFit
         from epsilens.audit.mechanisms import GaussianSum, Mechanism, RandomisedAnswers
         from epsilens.audit.one_run import OneRunAudit
         from epsilens.audit.own_code import load_callable
-        from epsilens.audit.private_ridge import PrivateRidgeFit
 
         typed = {
             "--dimension": self.dimension,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from epsilens.audit import CoverageReport, Path, measure_coverage
-from epsilens.audit.bound import bound_of_scores
+from epsilens.audit.bound import BoundTest
 from epsilens.audit.coverage import simulated_scores
 from epsilens.errors import InputError
 
@@ -76,14 +76,8 @@ def all_or_nothing(epsilon, delta, m, *, n_audits):
         if generator.random() < delta:
             scores = np.where(included, 2.0, -2.0)
         order = generator.permutation(m)
-        found = bound_of_scores(
-            included[order],
-            scores[order],
-            delta=delta,
-            level=0.05,
-            method="approximate",
-            selection=Path(),
-        )
+        test = BoundTest(delta, 0.05, "approximate", Path())
+        found = test.bound(included[order], scores[order])
         n_above += found.epsilon_lower_bound > epsilon * (1 + 1e-9)
     return n_above / n_audits
 

@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import binom, norm
 
 from epsilens.audit.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu, printed_noise
-from epsilens.audit.independent_gdp import independent_gdp_mu_bound, independent_gdp_p_value
 from epsilens.audit.many_runs import many_runs_bound
 from epsilens.audit.pure import (
     LEVELS,
@@ -17,6 +16,8 @@ from epsilens.audit.pure import (
     approximate_p_values,
     f_dp_mu_bound,
     f_dp_refutes,
+    independent_gdp_mu_bound,
+    independent_gdp_p_value,
     pure_bounds,
     pure_p_value,
 )

@@ -24,8 +24,8 @@ from epsilens.audit import (
     own_canaries,
     random_unit_vectors,
 )
+from epsilens.audit.one_run import judge
 from epsilens.audit.scores import AnswerMatch
-from epsilens.audit.verdict import judge
 from epsilens.channels import (
     Channel,
     LocalHashing,
