@@ -332,6 +332,7 @@ class MaskedLocalParties(LocalParties):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from epsilens.federated import DeclaredColumn, FederationSchema, Records
     >>> schema = FederationSchema((DeclaredColumn("sex", ("f", "m")),),
     ...                           DeclaredColumn("smokes", ("no", "yes")), ("smokes",))

@@ -174,7 +174,7 @@ def model_for_provider(present: Objective) -> ModelForProvider:
 
     Examples
     --------
-    >>> from epsilens.federated import Penalty
+    >>> from epsilens.federated import Penalty, SiteSums
     >>> sums = SiteSums(4, 2.0, np.zeros(2), np.eye(2))
     >>> model = model_for_provider(Objective(np.zeros(2), sums, Penalty(0.1, 2, 1, intercept=True)))
     >>> model.n_records, model.penalty.tolist()
