@@ -164,12 +164,12 @@ def test_ctrl_c_takes_the_engine_down(rehearsal, tmp_path):
 def test_an_engine_that_fails_leaves_nothing(rehearsal, mark, monkeypatch):
     pytest.importorskip("flwr")
 
-    def fails(root, port, folder):
+    def fails(service, address, *, seconds):
         assert marked(mark)
-        (folder / "engine.log").write_text("\x1b[91mERROR\x1b[0m: no port\n─────\n")
-        raise simulation._not_started(folder)
+        service.log.write_text("\x1b[91mERROR\x1b[0m: no port\n─────\n")
+        return False
 
-    monkeypatch.setattr(simulation, "_wait_for_superlink", fails)
+    monkeypatch.setattr(simulation.Service, "answers", fails)
     monkeypatch.setattr(simulation, "require_flower", lambda: None)
     with pytest.raises(InputError, match=r"did not \('ERROR: no port'\).*`--in-process`"):
         simulation.simulate(rehearsal)

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-import ssl
 import time
-import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -23,7 +21,7 @@ from epsilens.federated.flower.keys import (
     secret_in,
 )
 from epsilens.federated.flower.link import CONTROL_TOKEN, EXECUTION_SECRET, WHERE, Link
-from epsilens.federated.flower.services import Service, last_words, locked
+from epsilens.federated.flower.services import Service, environment, last_words, locked
 
 SECONDS_TO_START = 60.0
 _SECONDS_BETWEEN_LOOKS = 0.1
@@ -90,7 +88,12 @@ def serve_federation(
         service = _start(folder, host, port)
         where = folder / WHERE
         try:
-            _wait(service, folder, port)
+            address = f"https://127.0.0.1:{port}"
+            authority = folder / CA_CERTIFICATE
+            if not service.answers(address, seconds=SECONDS_TO_START, authority=authority):
+                raise InputError(
+                    f"the server must start, but did not ({last_words(service.log)!r}). Is port {port} in use?"
+                )
             link = Link(folder, port=port)
             for member in store.members:
                 store.note_node(member.site, link.register(member.public_key))
@@ -122,27 +125,5 @@ def _start(folder: Path, host: str, port: int) -> Service:
     arguments += ["--disable-runtime-dependency-installation"]
     home = folder / "flower"
     home.mkdir(mode=0o700, exist_ok=True)
-    return Service("superlink", arguments, home=home, log=folder / "server.log")
-
-
-def _wait(service: Service, folder: Path, port: int) -> None:
-    """Wait until the server answers under its own certificate."""
-    trust = ssl.create_default_context(cafile=str(folder / CA_CERTIFICATE))
-    opener = urllib.request.build_opener(
-        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trust)
-    )
-    until = time.monotonic() + SECONDS_TO_START
-    while time.monotonic() < until and not service.has_ended:
-        try:
-            with opener.open(f"https://127.0.0.1:{port}/health", timeout=2):
-                return
-        except OSError as error:
-            if isinstance(getattr(error, "reason", None), ssl.SSLCertVerificationError):
-                raise InputError(
-                    "the server's certificate must name 127.0.0.1 and be signed by the authority, but "
-                    "does not. Give other files to `--tls`."
-                ) from None
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
-    raise InputError(
-        f"the server must start, but did not ({last_words(service.log)!r}). Is port {port} in use?"
-    )
+    own = environment(FLWR_HOME=str(home))
+    return Service("superlink", arguments, log=folder / "server.log", environment=own)

@@ -7,9 +7,12 @@ import importlib.metadata
 import os
 import re
 import socket
+import ssl
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from epsilens._validate import require_extra
 from epsilens.errors import InputError, MissingExtraError
 
 _SECONDS_TO_END = 4.0
+_SECONDS_BETWEEN_LOOKS = 0.1
 _BUILT_LIKE = "1.41."
 """Our services stand on parts of Flower that it may move in any version."""
 OFFLINE = {
@@ -89,29 +93,30 @@ def locked(path: Path, *, taken: str) -> Iterator[None]:
         os.close(descriptor)
 
 
+def environment(**own: str) -> dict[str, str]:
+    """Return the environment of a process of ours: without calls to the outside, and with this package."""
+    import epsilens
+
+    package = str(Path(epsilens.__file__).parents[1])
+    path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    return {**os.environ, **OFFLINE, "PYTHONPATH": path, **own}
+
+
 class Service:
     """One of our modules that run a service of Flower's, as a process of its own.
 
     Parameters
     ----------
-    module : {"superlink", "supernode"}
+    module : {"superlink", "supernode", "launch"}
     arguments : list of str
-    home : Path
-        Where Flower keeps what it must write.
     log : Path
         Gets what the service says, from its beginning.
+    environment : mapping of str to str
     """
 
-    def __init__(self, module: str, arguments: list[str], *, home: Path, log: Path) -> None:
-        import epsilens
-
-        package = str(Path(epsilens.__file__).parents[1])
-        environment = {
-            **os.environ,
-            **OFFLINE,
-            "FLWR_HOME": str(home),
-            "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")])),
-        }
+    def __init__(
+        self, module: str, arguments: list[str], *, log: Path, environment: Mapping[str, str]
+    ) -> None:
         self.log = log
         descriptor = os.open(log, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
         try:
@@ -126,6 +131,33 @@ class Service:
             )
         finally:
             os.close(descriptor)
+
+    def answers(self, address: str, *, seconds: float, authority: Path | None = None) -> bool:
+        """Wait until a server answers, under the certificate of its authority if it has one.
+
+        Returns
+        -------
+        bool
+            False if it has ended before, or has not answered within so many seconds.
+        """
+        handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+        if authority is not None:
+            trust = ssl.create_default_context(cafile=str(authority))
+            handlers.append(urllib.request.HTTPSHandler(context=trust))
+        opener = urllib.request.build_opener(*handlers)
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not self.has_ended:
+            try:
+                with opener.open(f"{address}/health", timeout=2):
+                    return True
+            except OSError as error:
+                if isinstance(getattr(error, "reason", None), ssl.SSLCertVerificationError):
+                    raise InputError(
+                        "the server's certificate must name 127.0.0.1 and be signed by the authority, but "
+                        "does not. Give other files to `--tls`."
+                    ) from None
+                time.sleep(_SECONDS_BETWEEN_LOOKS)
+        return False
 
     @property
     def has_ended(self) -> bool:

@@ -21,11 +21,9 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
 
 from epsilens._processes import PROC, Process, running, send
 from epsilens._scratch import announce_scratch
@@ -38,7 +36,13 @@ from epsilens.errors import (
     MissingExtraError,
 )
 from epsilens.federated.flower import FAILURE, SIMULATED_SITES
-from epsilens.federated.flower.services import APP_FILES, OFFLINE, free_port, last_words
+from epsilens.federated.flower.services import (
+    APP_FILES,
+    Service,
+    environment,
+    free_port,
+    last_words,
+)
 from epsilens.federated.parties import Traffic
 from epsilens.federated.rehearsal import Outcome, Rehearsal
 from epsilens.federated.site_store import RawFile, create_site_store
@@ -139,6 +143,7 @@ _ERRORS: dict[str, type[Exception]] = {
     for error in (BudgetExceededError, EstimateNotTrustworthyError, MissingExtraError)
 }
 _MARK = "EPSILENS_SIMULATION"
+_LOG = "engine.log"
 _PREFIX, _CLAIM = "epsilens-", "simulation.lock"
 _CLAIM_TEXT = b"A simulation of epsilens locks this file; what its folder holds goes with it.\n"
 """By which a folder is known as one that may be taken away: anybody may choose its name."""
@@ -320,44 +325,38 @@ def _set_up(folder: Path, rehearsal: Rehearsal) -> None:
 def _engine(folder: Path, *, n_sites: int) -> Iterator[ProcessTree]:
     """Run a SuperLink and our app on it; whatever happens, nothing of it is left running."""
     mark = secrets.token_hex(8)
-    environment = _environment(folder, mark)
-    with open(folder / "engine.log", "wb") as log:
-        tree: ProcessTree | None = None
-        try:
-            port = free_port()
-            command = ["flower-superlink", "--insecure", "--simulation", "--host", "127.0.0.1"]
-            command += ["--port", str(port), "--disable-runtime-dependency-installation"]
-            root = _start(["--while-parent", *command], environment, log)
-            tree = ProcessTree(root, f"{_MARK}={mark}")
-            _wait_for_superlink(root, port, folder)
-            _submit(folder, port, environment, n_sites=n_sites)
-            yield tree
-        finally:
-            if tree is not None:
-                tree.end()
+    own = _environment(folder, mark)
+    tree: ProcessTree | None = None
+    try:
+        port = free_port()
+        command = ["--while-parent", "flower-superlink", "--insecure", "--simulation"]
+        command += ["--host", "127.0.0.1", "--port", str(port)]
+        command += ["--disable-runtime-dependency-installation"]
+        service = Service("launch", command, log=folder / _LOG, environment=own)
+        tree = ProcessTree(service.process, f"{_MARK}={mark}")
+        if not service.answers(f"http://127.0.0.1:{port}", seconds=SECONDS_TO_START):
+            raise _not_started(service.log)
+        _submit(folder, port, own, n_sites=n_sites)
+        yield tree
+    finally:
+        if tree is not None:
+            tree.end()
 
 
 def _environment(folder: Path, mark: str) -> dict[str, str]:
     """Return the environment of the engine's processes, quiet and without any call to the outside."""
-    import epsilens
-
-    found = dict(os.environ)
-    package = str(Path(epsilens.__file__).parents[1])
     here = str(Path(sys.executable).parent)
-    found |= {
-        _MARK: mark,
-        SIMULATED_SITES: str(folder / "sites"),
-        "HOME": str(folder / "home"),
-        "PYTHONUSERBASE": site.getuserbase(),
-        "FLWR_HOME": str(folder / "home"),
-        **OFFLINE,
-        "RAY_TMPDIR": str(folder / "r"),
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_USAGE_STATS_REPORT_URL": "http://127.0.0.1:9/",
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-        "PATH": os.pathsep.join([here, found.get("PATH", os.defpath)]),
-        "PYTHONPATH": os.pathsep.join(filter(None, [package, found.get("PYTHONPATH")])),
-    }
+    found = environment(
+        HOME=str(folder / "home"),
+        PYTHONUSERBASE=site.getuserbase(),
+        FLWR_HOME=str(folder / "home"),
+        RAY_TMPDIR=str(folder / "r"),
+        RAY_USAGE_STATS_ENABLED="0",
+        RAY_USAGE_STATS_REPORT_URL="http://127.0.0.1:9/",
+        RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0",
+        PATH=os.pathsep.join([here, os.environ.get("PATH", os.defpath)]),
+    )
+    found |= {_MARK: mark, SIMULATED_SITES: str(folder / "sites")}
     # Loopback must never go through a proxy.
     found |= dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
     found.pop("RAY_ADDRESS", None)
@@ -368,33 +367,7 @@ def _environment(folder: Path, mark: str) -> dict[str, str]:
     return found
 
 
-def _start(
-    arguments: list[str], environment: dict[str, str], log: BinaryIO
-) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", "epsilens.federated.flower.launch", *arguments],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        # Ctrl-C is for us: we take everything down in order.
-        start_new_session=True,
-    )
-
-
-def _wait_for_superlink(root: subprocess.Popen[bytes], port: int, folder: Path) -> None:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    until = time.monotonic() + SECONDS_TO_START
-    while time.monotonic() < until and root.poll() is None:
-        try:
-            with opener.open(f"http://127.0.0.1:{port}/health", timeout=2):
-                return
-        except OSError:
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
-    raise _not_started(folder)
-
-
-def _submit(folder: Path, port: int, environment: dict[str, str], *, n_sites: int) -> None:
+def _submit(folder: Path, port: int, own: Mapping[str, str], *, n_sites: int) -> None:
     """Hand our app to the SuperLink."""
     (folder / "home" / "config.toml").write_text(_CONFIG.format(port=port), encoding="utf-8")
     # An actor takes seconds to start and a message milliseconds: few actors are faster than many.
@@ -403,19 +376,19 @@ def _submit(folder: Path, port: int, environment: dict[str, str], *, n_sites: in
     federation += f' init-args-num-cpus={n_actors} init-args-logging-level="ERROR"'
     command = ["flwr", "run", str(folder / "app"), "here", "--federation-config", federation]
     command += ["--run-config", f"plan={json.dumps(str(folder / 'plan.json'))}"]
-    with open(folder / "submission.log", "wb") as log:
-        process = _start(["--while-parent", *command], environment, log)
-        try:
-            process.wait(timeout=SECONDS_TO_START)
-        except subprocess.TimeoutExpired:
-            process.kill()
-        except BaseException:
-            process.kill()
-            raise
-        finally:
-            process.wait()
+    log = folder / "submission.log"
+    process = Service("launch", ["--while-parent", *command], log=log, environment=own).process
+    try:
+        process.wait(timeout=SECONDS_TO_START)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        process.wait()
     if process.returncode != 0:
-        raise _not_started(folder, "submission.log")
+        raise _not_started(log)
 
 
 def _wait(
@@ -441,14 +414,14 @@ def _wait(
         late = coordinator is None and (time.monotonic() > until or not running)
         # It may have written its result just before it ended.
         if (ended or late) and not result.exists():
-            raise _not_started(folder)
+            raise _not_started(folder / _LOG)
     read: dict[str, object] = json.loads(result.read_text(encoding="utf-8"))
     return read
 
 
-def _not_started(folder: Path, name: str = "engine.log") -> InputError:
+def _not_started(log: Path) -> InputError:
     return InputError(
-        f"Flower's simulation engine must run to the end, but did not ({last_words(folder / name)!r}). Try "
+        f"Flower's simulation engine must run to the end, but did not ({last_words(log)!r}). Try "
         "again, or use `--in-process`: the numbers are the same."
     )
 

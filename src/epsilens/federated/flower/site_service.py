@@ -14,7 +14,7 @@ from epsilens.data.private_files import write_private
 from epsilens.errors import InputError
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.flower.keys import CA_CERTIFICATE, SITE_KEY, secret_in
-from epsilens.federated.flower.services import Service, free_port, last_words, locked
+from epsilens.federated.flower.services import Service, environment, free_port, last_words, locked
 
 EXECUTION_SECRET = "execution.secret"  # noqa: S105
 WHERE = "server.json"
@@ -177,7 +177,8 @@ class _Node:
         self._told = False
         home = self._folder / "flower"
         home.mkdir(mode=0o700, exist_ok=True)
-        return Service("supernode", self._arguments, home=home, log=self._folder / "node.log")
+        own, log = environment(FLWR_HOME=str(home)), self._folder / "node.log"
+        return Service("supernode", self._arguments, log=log, environment=own)
 
     def look_after(self) -> None:
         """Say when the node is online, and start it again when it has stopped."""
