@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
@@ -383,7 +384,7 @@ class OneRunAudit:
             true_epsilon=truth,
             is_broken=is_broken,
             verdict=verdict,
-            notes=self._notes(bound, canaries, delta or 0.0),
+            notes=tuple(self._notes(bound, canaries, delta or 0.0)),
             seed=random_state,
             seconds=time.perf_counter() - started,
         )
@@ -459,51 +460,39 @@ class OneRunAudit:
         # Scores take the other data off themselves; they stand in neither difference.
         return some - none + base
 
-    def _notes(self, bound: OneRunBound, canaries: Canaries, delta: float) -> tuple[Note, ...]:
-        notes: list[Note] = []
+    def _notes(self, bound: OneRunBound, canaries: Canaries, delta: float) -> Iterator[Note]:
         if not bound.is_confidence_bound:
-            notes.append(
-                Note(
-                    "uncorrected-tests",
-                    "As printed, the best of many uncorrected tests: this number is not a confidence "
-                    "bound and lies above the truth in about every third audit.",
-                )
+            yield Note(
+                "uncorrected-tests",
+                "As printed, the best of many uncorrected tests: this number is not a confidence "
+                "bound and lies above the truth in about every third audit.",
             )
         if bound.epsilon_lower_bound == 0.0 and len(bound.conditions) > len(CONDITIONS):
             first = first_level(bound.n_canaries, delta=bound.delta, level=1.0 - bound.confidence)
-            notes.append(
-                Note(
-                    "audit-too-weak",
-                    f"With {bound.n_canaries} canaries at this δ and confidence nothing below ε = "
-                    f"{first:.3g} can be proved, and this run shows less. Use fewer canaries, a smaller δ "
-                    "or less confidence.",
-                )
+            yield Note(
+                "audit-too-weak",
+                f"With {bound.n_canaries} canaries at this δ and confidence nothing below ε = "
+                f"{first:.3g} can be proved, and this run shows less. Use fewer canaries, a smaller δ "
+                "or less confidence.",
             )
         if bound.method == "pure" and (delta > 0.0 or _leaks_as(self.mechanism, "gaussian")):
-            notes.append(
-                Note(
-                    "pure-bound",
-                    "Gaussian noise keeps no finite ε at δ = 0, so that a pure bound says nothing about "
-                    "a claim with δ > 0. Use the method approximate or f-dp.",
-                )
+            yield Note(
+                "pure-bound",
+                "Gaussian noise keeps no finite ε at δ = 0, so that a pure bound says nothing about "
+                "a claim with δ > 0. Use the method approximate or f-dp.",
             )
         if bound.method in GAUSSIAN_METHODS and not _leaks_as(self.mechanism, "gaussian"):
-            notes.append(
-                Note(
-                    "gaussian-assumed",
-                    "The bound is about mechanisms that leak as Gaussian noise does. Nothing here checks "
-                    "that this one does.",
-                )
+            yield Note(
+                "gaussian-assumed",
+                "The bound is about mechanisms that leak as Gaussian noise does. Nothing here checks "
+                "that this one does.",
             )
         if bound.method == "independent-gdp" and _overlap(canaries) > 1e-6:
-            notes.append(
-                Note(
-                    "overlapping-canaries",
-                    "The canaries overlap, so that they are not independent, as the method assumes. Use "
-                    "one-hot directions.",
-                )
+            yield Note(
+                "overlapping-canaries",
+                "The canaries overlap, so that they are not independent, as the method assumes. Use "
+                "one-hot directions.",
             )
-        return tuple(notes)
 
 
 def _name(mechanism: object) -> str:

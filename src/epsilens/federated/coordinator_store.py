@@ -357,25 +357,13 @@ def _save(
 
 
 def _intention_text(intention: Intention) -> str:
-    return json.dumps(
-        {
-            "operation": intention.operation,
-            "sites": list(intention.sites),
-            "budgets": [budget_text(budget) for budget in intention.budgets],
-            "mode": intention.mode,
-            "rung": intention.rung,
-        },
-        ensure_ascii=False,
-    )
+    budgets = [budget_text(budget) for budget in intention.budgets]
+    return json.dumps({**vars(intention), "budgets": budgets}, ensure_ascii=False)
 
 
 def _read_intention(text: str) -> Intention:
     given: dict[str, Any] = json.loads(text)
-    operation = as_choice(given["operation"], get_args(Begun), name="operation")
-    return Intention(
-        operation=operation,  # type: ignore[arg-type]
-        sites=tuple(given["sites"]),
-        budgets=tuple(read_budget(budget) for budget in given["budgets"]),
-        mode=as_choice(given["mode"], get_args(Mode), name="mode"),  # type: ignore[arg-type]
-        rung=as_choice(given["rung"], get_args(Rung), name="rung"),  # type: ignore[arg-type]
-    )
+    for name, choices in (("operation", Begun), ("mode", Mode), ("rung", Rung)):
+        as_choice(given[name], get_args(choices), name=name)
+    budgets = tuple(read_budget(budget) for budget in given["budgets"])
+    return Intention(**{**given, "sites": tuple(given["sites"]), "budgets": budgets})

@@ -156,17 +156,11 @@ def write_ledger(
 
 def ledger_of(connection: sqlite3.Connection) -> tuple[LedgerEntry, ...]:
     """Read all lines of a ledger."""
+    rows = connection.execute("SELECT * FROM ledger ORDER BY line")
+    names = [name for name in LedgerEntry.__dataclass_fields__ if name != "private"]
     return tuple(
-        LedgerEntry(
-            site=row["site"],
-            operation=row["operation"],
-            mode=row["mode"],
-            epsilon=row["epsilon"],
-            record_epsilon=row["record_epsilon"],
-            total_epsilon=row["total_epsilon"],
-            private=bool(row["private"]),
-        )
-        for row in connection.execute("SELECT * FROM ledger ORDER BY line")
+        LedgerEntry(**{name: row[name] for name in names}, private=bool(row["private"]))
+        for row in rows
     )
 
 

@@ -59,17 +59,8 @@ class PlannedOperation:
 
     def to_dict(self) -> dict[str, object]:
         """Return the operation for JSON."""
-        return {
-            "operation": self.operation,
-            "budgets": {str(site): budget_text(b) for site, b in self.budgets.items()},
-            "sites": list(self.sites),
-            "algorithm": self.algorithm,
-            "mode": self.mode,
-            "rung": self.rung,
-            "value_mode": self.value_mode,
-            "items": self.items,
-            "accept": self.accept,
-        }
+        budgets = {str(site): budget_text(b) for site, b in self.budgets.items()}
+        return {**vars(self), "budgets": budgets, "sites": list(self.sites)}
 
     @classmethod
     def from_dict(cls, given: Mapping[str, object]) -> PlannedOperation:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,8 @@ from epsilens.federated.site_state import Draw, Pending, SiteState
 from epsilens.federated.written import budget_text, read_budget, read_wish, wish_text
 
 DATABASE = "site.sqlite"
+_NUMBERS = ("number", "draws", "version", "offered", "draw_name")
+_FLAGS = ("submitted", "allows_as_printed", "insists_on_masks")
 
 _TABLES = """
 CREATE TABLE site (
@@ -207,28 +210,26 @@ class SiteStore(PartyStore):
         }
         pending = None
         if row["pending"] is not None:
-            wish = read_wish(row["pending"])
+            asked = read_wish(row["pending"])
             # A fresh draw from the true answers is the anchor from the moment that it is made.
-            drawn = {"redraw": draws["anchor"], "degrade": draws.get("pending")}.get(wish.mode)
-            pending = Pending(wish, drawn)
+            drawn = {"redraw": draws["anchor"], "degrade": draws.get("pending")}.get(asked.mode)
+            pending = Pending(asked, drawn)
+        wish, preview = (
+            None if row[name] is None else read_wish(row[name]) for name in ("wish", "preview")
+        )
+        plain: dict[str, Any] = {name: row[name] for name in _NUMBERS}
+        plain |= {name: bool(row[name]) for name in _FLAGS}
         state = SiteState(
-            number=row["number"],
             limit=row["most"],
             seed=None if row["seed"] is None else int(row["seed"]),
-            draws=row["draws"],
             anchor=draws["anchor"],
             current=draws.get("current", draws["anchor"]),
             spent=read_budget(row["spent"]).per_column,
             ledger=ledger_of(connection),
             pending=pending,
-            wish=None if row["wish"] is None else read_wish(row["wish"]),
-            version=row["version"],
-            offered=row["offered"],
-            submitted=bool(row["submitted"]),
-            preview=None if row["preview"] is None else read_wish(row["preview"]),
-            allows_as_printed=bool(row["allows_as_printed"]),
-            insists_on_masks=bool(row["insists_on_masks"]),
-            draw_name=row["draw_name"],
+            wish=wish,
+            preview=preview,
+            **plain,
         )
         truth = _TruthOnDemand(state.current.records.n, lambda: self.raw_file.read(self.schema))
         return Site.restore(self.schema, truth, state)
@@ -323,22 +324,19 @@ def open_site(folder: str | Path, schema: FederationSchema) -> Site:
 
 
 def _save(connection: sqlite3.Connection, state: SiteState, *, before: SiteState | None) -> None:
-    pending = state.pending
+    asked = None if state.pending is None else state.pending.wish
+    texts = [None if w is None else wish_text(w) for w in (asked, state.wish, state.preview)]
     connection.execute(
-        "UPDATE site SET most = ?, draws = ?, spent = ?, pending = ?, wish = ?, version = ?, "
-        "offered = ?, submitted = ?, preview = ?, allows_as_printed = ?, insists_on_masks = ?",
+        "UPDATE site SET most = ?, spent = ?, draws = ?, version = ?, offered = ?, submitted = ?, "
+        "allows_as_printed = ?, insists_on_masks = ?, pending = ?, wish = ?, preview = ?",
         (
             state.limit,
-            state.draws,
             budget_text(Budget(dict(state.spent))),
-            None if pending is None else wish_text(pending.wish),
-            None if state.wish is None else wish_text(state.wish),
+            state.draws,
             state.version,
             state.offered,
-            int(state.submitted),
-            None if state.preview is None else wish_text(state.preview),
-            int(state.allows_as_printed),
-            int(state.insists_on_masks),
+            *(int(getattr(state, name)) for name in _FLAGS),
+            *texts,
         ),
     )
     old = {} if before is None else _roles(before)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -146,7 +147,7 @@ def mask_notes(
     guess: float,
     trained: tuple[int, int],
     tried: tuple[int, int],
-) -> list[Note]:
+) -> Iterator[Note]:
     """Return the warnings of a mask; none names a feature.
 
     Parameters
@@ -167,62 +168,49 @@ def mask_notes(
     trained, tried : (int, int)
         Records that models were trained on, and shares that were tried, each out of how many.
     """
-    notes = [MASK_FROM_PUBLIC if is_public else MASK_NOT_PRIVATE]
+    yield MASK_FROM_PUBLIC if is_public else MASK_NOT_PRIVATE
     if trained[0] < trained[1]:
-        notes.append(
-            Note(
-                "training-sample",
-                f"to keep within the time, models were trained on {trained[0]:,} of {trained[1]:,} records, and "
-                f"{n_explained:,} records were explained. With all records people are recognised more often. "
-                f"Allow more time with {setting('seconds')}.",
-            )
+        yield Note(
+            "training-sample",
+            f"to keep within the time, models were trained on {trained[0]:,} of {trained[1]:,} records, and "
+            f"{n_explained:,} records were explained. With all records people are recognised more often. "
+            f"Allow more time with {setting('seconds')}.",
         )
     if tried[0] < tried[1]:
-        notes.append(
-            Note(
-                "time-used-up",
-                f"the time was up after {tried[0]} of {tried[1]} other values of α. Allow more with {setting('seconds')}.",
-            )
+        yield Note(
+            "time-used-up",
+            f"the time was up after {tried[0]} of {tried[1]} other values of α. Allow more with {setting('seconds')}.",
         )
     if is_by_person:
-        notes.append(TELLS_WHO)
+        yield TELLS_WHO
     if n_explained < FEWEST_EXPLAINED:
-        notes.append(
-            Note(
-                "few-explained",
-                f"too few records to judge: only {n_explained} were explained, so that importances and mask may be "
-                "chance. Set more records aside.",
-            )
+        yield Note(
+            "few-explained",
+            f"too few records to judge: only {n_explained} were explained, so that importances and mask may be "
+            "chance. Set more records aside.",
         )
     elif not serves:
-        notes.append(
-            Note(
-                "no-useful-feature",
-                "no feature clearly serves the task: on records set aside the model rests on noise, so that "
-                "everything that identifies can go. Look at its accuracy first.",
-            )
+        yield Note(
+            "no-useful-feature",
+            "no feature clearly serves the task: on records set aside the model rests on noise, so that "
+            "everything that identifies can go. Look at its accuracy first.",
         )
     recognised, error = before.identity_accuracy, before.identity_error
     if recognised is not None and error is not None and recognised <= guess + _CLEARLY * error:
-        notes.append(
-            Note(
-                "people-not-recognised",
-                "people are not clearly recognised better than by guessing, even with all "
-                "features: what is called identifying may be chance. Try another "
-                "`identity_estimator` before trusting the mask.",
-            )
+        yield Note(
+            "people-not-recognised",
+            "people are not clearly recognised better than by guessing, even with all "
+            "features: what is called identifying may be chance. Try another "
+            "`identity_estimator` before trusting the mask.",
         )
     total = float(s.sum())
     if total > 0 and s[held].sum() > (1.0 - choice.alpha + 1e-12) * total:
-        notes.append(
-            Note(
-                "alpha-not-met",
-                f"α = {choice.alpha:g} cannot be met: the features that must be kept hold "
-                f"{100 * s[held].sum() / total:.0f} % of the identifying importance by themselves.",
-            )
+        yield Note(
+            "alpha-not-met",
+            f"α = {choice.alpha:g} cannot be met: the features that must be kept hold "
+            f"{100 * s[held].sum() / total:.0f} % of the identifying importance by themselves.",
         )
     if serves and not choice.kept.any():
-        notes.append(
-            Note("no-feature-left", "no feature is left: whatever serves the task identifies too.")
+        yield Note(
+            "no-feature-left", "no feature is left: whatever serves the task identifies too."
         )
-    return notes
