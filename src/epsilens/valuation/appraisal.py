@@ -18,8 +18,9 @@ from epsilens.models.label import class_totals, class_weights, encode_test_label
 from epsilens.models.scikit_learn import transform
 from epsilens.models.tables import for_scikit_learn, in_order_of
 from epsilens.notes import Note
-from epsilens.valuation.exact_models import Accuracy, exact_loss_changes, full_loss_changes
+from epsilens.valuation.exact_models import Accuracy, full_loss_changes
 from epsilens.valuation.record_steps import (
+    LossDerivatives,
     ValuedRecords,
     coefficients_of_step,
     first_order,
@@ -211,8 +212,10 @@ class Appraisal:
     ) -> FloatArray:
         """Return the change of the test loss from the shared model to that of each record."""
         evaluation = self.baseline.evaluation
+        eta = evaluation.gradient(shared.theta)
         if method == "first-order":
-            return first_order(shared, evaluation, records)
+            return first_order(shared, eta, records)
+        test = LossDerivatives(eta, evaluation.hessian(shared.theta))
         is_square = shared.problem.is_quadratic
         by_step = method if method == "second-order" else "newton"
         keep = not is_square and (method == "exact" or test_loss == "full")
@@ -220,37 +223,40 @@ class Appraisal:
         change = np.empty(len(records))
         a = np.empty((len(records), n_outputs) if keep else (0, n_outputs))
         leverage = np.empty((len(a), n_outputs, n_outputs))
-        for forms in quadratic_forms(shared, evaluation, records):
+        for forms in quadratic_forms(shared, test, records):
             step = coefficients_of_step(forms, method=by_step, change=records.change)
             change[forms.rows] = forms.loss_change(step)
             if keep:
                 a[forms.rows], leverage[forms.rows] = step, forms.leverage
         if is_square:
-            self._settle_sole(shared, rows, change)
+            self._settle_sole(shared, test, rows, change)
             return change
+        accuracy = None
         if method == "exact":
-            accuracy = Accuracy.of(shared, evaluation, np.nan_to_num(change))
-            return exact_loss_changes(
-                shared, evaluation, records, a, leverage, accuracy, progress=progress
-            )
-        refuse_alone(change)
-        if test_loss == "full":
-            return full_loss_changes(shared, evaluation, records, a, leverage, progress=progress)
-        return change
+            accuracy = Accuracy.of(shared, test, np.nan_to_num(change))
+        else:
+            refuse_alone(change)
+            if test_loss != "full":
+                return change
+        return full_loss_changes(
+            shared, evaluation, records, a, leverage, accuracy=accuracy, progress=progress
+        )
 
     def _settle_sole(
-        self, shared: SharedObjective, rows: NDArray[np.intp] | None, change: FloatArray
+        self,
+        shared: SharedObjective,
+        test: LossDerivatives,
+        rows: NDArray[np.intp] | None,
+        change: FloatArray,
     ) -> None:
         """Fill in, in place, the records that decide a coefficient alone, and say so."""
         sole = np.flatnonzero(np.isnan(change))
         if len(sole) == 0:
             return
         chosen = sole if rows is None else rows[sole]
-        evaluation = self.baseline.evaluation
         delta = shortest_without(self.baseline, shared, chosen)
-        eta = evaluation.gradient(shared.theta)
-        bent = evaluation.hessian(shared.theta) @ delta
-        change[sole] = eta @ delta + 0.5 * np.einsum("pb,pb->b", delta, bent)
+        bent = test.hessian @ delta
+        change[sole] = test.gradient @ delta + 0.5 * np.einsum("pb,pb->b", delta, bent)
         Note(
             "sole-records",
             f"{len(sole)} training records decide a coefficient alone (leverage 1, no penalty): "

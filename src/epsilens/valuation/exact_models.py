@@ -10,7 +10,6 @@ are minimised alone, with Hessians of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,7 +23,7 @@ from epsilens.influence.evaluation import LARGEST_CONDITION
 from epsilens.models import Design, Problem, minimise
 from epsilens.models.passes import workers
 from epsilens.models.separation import runs_away
-from epsilens.valuation.record_steps import ValuedRecords, steps
+from epsilens.valuation.record_steps import LossDerivatives, ValuedRecords, steps
 from epsilens.valuation.shared_objective import SharedObjective
 
 # Share of the largest score; a tenth of what is promised.
@@ -57,18 +56,17 @@ class Accuracy:
     largest_bend: float
 
     @classmethod
-    def of(cls, shared: SharedObjective, evaluation: Evaluation, scores: FloatArray) -> Accuracy:
+    def of(cls, shared: SharedObjective, test: LossDerivatives, scores: FloatArray) -> Accuracy:
         """Read it off the given model and the scores of the Newton steps."""
         import scipy.linalg
 
-        eta = evaluation.gradient(shared.theta)
+        eta, last = test.gradient, len(test.gradient) - 1
         size = float(np.sqrt(eta @ shared.curvature.solve(eta)))
-        n_parameters = len(eta)
         bend = scipy.linalg.eigh(
-            evaluation.hessian(shared.theta),
+            test.hessian,
             shared.curvature.hessian,
             eigvals_only=True,
-            subset_by_index=[n_parameters - 1, n_parameters - 1],
+            subset_by_index=[last, last],
         )
         largest = float(np.abs(scores).max(initial=0.0))
         return cls(TOLERANCE * largest, size, float(bend[0]))
@@ -79,17 +77,19 @@ class Accuracy:
         return enough
 
 
-def exact_loss_changes(
+def full_loss_changes(
     shared: SharedObjective,
     evaluation: Evaluation,
     records: ValuedRecords,
     a: FloatArray,
     leverage: FloatArray,
-    accuracy: Accuracy,
     *,
+    accuracy: Accuracy | None,
     progress: Progress | None,
 ) -> FloatArray:
-    """Return the change of the test loss, in full, of every minimised model.
+    """Return the change of the test loss, in full, of every minimised model, or at the steps that a_j stand for.
+
+    Blocks of records run on all cores; those that will need many passes stand together.
 
     Parameters
     ----------
@@ -99,7 +99,8 @@ def exact_loss_changes(
     a : array of shape (B, K)
         Coefficients of the Newton step; NaN where there is none.
     leverage : array of shape (B, K, K)
-    accuracy : Accuracy
+    accuracy : Accuracy or None
+        How exactly each model is minimised; None: the steps as they are.
     progress : callable, optional
         Called with (done, total, what).
 
@@ -108,57 +109,27 @@ def exact_loss_changes(
     EstimateNotTrustworthyError
         If a model has no finite optimum.
     """
+    size = max(16, _BLOCK_BYTES // (8 * 256 * a.shape[1]))
+    effort = np.abs(a).max(axis=1) * np.sqrt(np.abs(np.einsum("bkk->b", leverage)))
+    order = np.argsort(-np.nan_to_num(effort, nan=np.inf), kind="stable")
+
+    base = float(evaluation.losses(shared.theta[:, None])[0])
 
     def block(rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], FloatArray]:
+        if accuracy is None:
+            delta = steps(shared, records.design.take(rows), a[rows])
+            return rows, evaluation.losses(shared.theta[:, None] + delta) - base
         delta, failed = _block(shared, records.take(rows), a[rows], leverage[rows], accuracy)
         change = evaluation.losses(shared.theta[:, None] + delta) - base
         change[failed] = np.nan
         return rows, change
 
-    base = float(evaluation.losses(shared.theta[:, None])[0])
-    return _in_blocks(shared, records, a, leverage, block, progress)
-
-
-def full_loss_changes(
-    shared: SharedObjective,
-    evaluation: Evaluation,
-    records: ValuedRecords,
-    a: FloatArray,
-    leverage: FloatArray,
-    *,
-    progress: Progress | None,
-) -> FloatArray:
-    """Return the change of the test loss, in full, at the steps that a_j stand for."""
-    base = float(evaluation.losses(shared.theta[:, None])[0])
-
-    def block(rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], FloatArray]:
-        delta = steps(shared, records.design.take(rows), a[rows])
-        return rows, evaluation.losses(shared.theta[:, None] + delta) - base
-
-    return _in_blocks(shared, records, a, leverage, block, progress)
-
-
-def _in_blocks(
-    shared: SharedObjective,
-    records: ValuedRecords,
-    a: FloatArray,
-    leverage: FloatArray,
-    block: Callable[[NDArray[np.intp]], tuple[NDArray[np.intp], FloatArray]],
-    progress: Progress | None,
-) -> FloatArray:
-    """Run blocks of records on all cores; those that will need many passes stand together."""
-    size = max(16, _BLOCK_BYTES // (8 * 256 * a.shape[1]))
-    effort = np.abs(a).max(axis=1) * np.sqrt(np.abs(np.einsum("bkk->b", leverage)))
-    order = np.argsort(-np.nan_to_num(effort, nan=np.inf), kind="stable")
-
-    def tasks() -> Iterator[Callable[[], tuple[NDArray[np.intp], FloatArray]]]:
-        for start in range(0, len(order), size):
-            yield partial(block, order[start : start + size])
+    tasks = (partial(block, order[start : start + size]) for start in range(0, len(order), size))
 
     change = np.empty(len(records))
     done = 0
     with workers() as team:
-        for rows, values in team.run(tasks()):
+        for rows, values in team.run(tasks):
             change[rows] = values
             done += len(rows)
             if progress is not None:

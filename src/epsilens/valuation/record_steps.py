@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import scipy.linalg
@@ -35,40 +34,34 @@ from epsilens.models import Curvature, Design, Loss
 ALONE = 1e-9
 
 
-class FittedModel(Protocol):
-    """What the closed forms ask of a model; `SharedObjective` has its records, others need not."""
+@dataclass(frozen=True, repr=False)
+class FittedModel:
+    """What the closed forms ask of a model.
 
-    @property
-    def loss(self) -> Loss:
-        """The loss at the linear predictor."""
-        ...
+    Attributes
+    ----------
+    loss : Loss
+        At the linear predictor.
+    n_rows : int
+        Number of training records, the n of the objective.
+    theta : array of shape (K·p,)
+        The minimiser.
+    curvature : Curvature
+        H there.
+    """
 
-    @property
-    def n_rows(self) -> int:
-        """Number of training records, the n of the objective."""
-        ...
-
-    @property
-    def theta(self) -> FloatArray:
-        """The minimiser, (K·p,)."""
-        ...
-
-    @property
-    def curvature(self) -> Curvature:
-        """H there."""
-        ...
+    loss: Loss
+    n_rows: int
+    theta: FloatArray
+    curvature: Curvature
 
 
-class Judge(Protocol):
-    """What they ask of a test set."""
+@dataclass(frozen=True, repr=False)
+class LossDerivatives:
+    """What they ask of a test set: its gradient η = ∇L_te(θ) and its Hessian H_te, both at the model."""
 
-    def gradient(self, theta: FloatArray) -> FloatArray:
-        """Return η = ∇L_te(θ)."""
-        ...
-
-    def hessian(self, theta: FloatArray) -> FloatArray:
-        """Return H_te = ∇²L_te(θ)."""
-        ...
+    gradient: FloatArray
+    hessian: FloatArray
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -136,12 +129,12 @@ class Forms:
         return change
 
 
-def first_order(model: FittedModel, judge: Judge, records: ValuedRecords) -> FloatArray:
+def first_order(model: FittedModel, eta: FloatArray, records: ValuedRecords) -> FloatArray:
     """Return the change of the test loss to first order, −ς w ηᵀH⁻¹∇ℓ_j/n, for every record.
 
     One pass of n·p after the factorised Hessian.
     """
-    v = model.curvature.solve(judge.gradient(model.theta))
+    v = model.curvature.solve(eta)
     pair = np.stack([model.theta, v], axis=1)
     change = np.empty(len(records))
     for rows in records.design.chunks(width=4 * model.loss.n_outputs):
@@ -152,17 +145,17 @@ def first_order(model: FittedModel, judge: Judge, records: ValuedRecords) -> Flo
     return change
 
 
-def quadratic_forms(model: FittedModel, judge: Judge, records: ValuedRecords) -> Iterator[Forms]:
+def quadratic_forms(
+    model: FittedModel, test: LossDerivatives, records: ValuedRecords
+) -> Iterator[Forms]:
     """Yield what the closed forms need, chunk by chunk: one product of a chunk with p columns."""
     loss, n = model.loss, model.n_rows
     factor = model.curvature.factor
-    eta = judge.gradient(model.theta)
-    test_hessian = judge.hessian(model.theta)
-    half = scipy.linalg.solve_triangular(factor, test_hessian, lower=True)
+    half = scipy.linalg.solve_triangular(factor, test.hessian, lower=True)
     inner = scipy.linalg.solve_triangular(factor, half.T, lower=True)
     bend, turn = np.linalg.eigh(0.5 * (inner + inner.T))
     basis = scipy.linalg.solve_triangular(factor, turn, lower=True, trans="T")
-    v = model.curvature.solve(eta)
+    v = model.curvature.solve(test.gradient)
     # θ and v ride along: their products with the records are two more columns.
     columns = np.column_stack([model.theta, v, basis])
     n_outputs, width = loss.n_outputs, len(model.theta)
@@ -177,17 +170,17 @@ def quadratic_forms(model: FittedModel, judge: Judge, records: ValuedRecords) ->
             squares = np.square(z[:, 0])
             sums = squares @ np.column_stack([np.ones(width), bend])
             inverse = sums[:, :1, None] / n
-            test = sums[:, 1:, None] / n**2
+            judged = sums[:, 1:, None] / n**2
         else:
             turned = np.swapaxes(z, 1, 2)
             inverse = z @ turned / n
-            test = (z * bend) @ turned / n**2
+            judged = (z * bend) @ turned / n**2
         yield Forms(
             rows=rows,
             slope=slope,
             leverage=curvature @ inverse,
             along=products[:, :, 1] / n,
-            bend=test,
+            bend=judged,
         )
 
 

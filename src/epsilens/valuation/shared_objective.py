@@ -19,13 +19,13 @@ from epsilens._types import FloatArray
 from epsilens.errors import EstimateNotTrustworthyError, InputError, setting
 from epsilens.influence import Evaluation
 from epsilens.influence.baseline import BaselineModel
-from epsilens.models import Curvature, Loss, Problem, factorise, minimise
+from epsilens.models import Problem, factorise, minimise
 from epsilens.models.label import balanced, class_totals, class_weights
-from epsilens.valuation.record_steps import ValuedRecords
+from epsilens.valuation.record_steps import FittedModel, ValuedRecords
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
-class SharedObjective:
+class SharedObjective(FittedModel):
     """The objective F that n·F ± w·ℓ(record) is made of, and its minimiser.
 
     Attributes
@@ -35,10 +35,6 @@ class SharedObjective:
         The labels' part of the objective.
     y : array of shape (n,)
         The labels.
-    theta : array of shape (K·p,)
-        Its minimiser.
-    curvature : Curvature
-        Its Hessian there.
     loss_change : float
         Test loss at `theta` less that of the given model; 0 where the two are the same.
     """
@@ -46,19 +42,7 @@ class SharedObjective:
     problem: Problem
     linear: FloatArray
     y: FloatArray
-    theta: FloatArray
-    curvature: Curvature
     loss_change: float
-
-    @property
-    def loss(self) -> Loss:
-        """The loss at the linear predictor."""
-        return self.problem.loss
-
-    @property
-    def n_rows(self) -> int:
-        """Number of training records, the n of the objective."""
-        return self.problem.n_rows
 
 
 def shared_objectives(
@@ -111,6 +95,8 @@ def shared_objectives(
 def given_objective(baseline: BaselineModel) -> SharedObjective:
     """Return the given model's own objective."""
     return SharedObjective(
+        loss=baseline.problem.loss,
+        n_rows=baseline.problem.n_rows,
         problem=baseline.problem,
         linear=baseline.linear,
         y=baseline.label.y,
@@ -136,6 +122,8 @@ def _shared(baseline: BaselineModel, weights: FloatArray, *, change: int) -> Sha
         )
     theta = solution.theta[:, 0]
     return SharedObjective(
+        loss=problem.loss,
+        n_rows=problem.n_rows,
         problem=problem,
         linear=linear,
         y=baseline.label.y,

@@ -8,7 +8,6 @@ Hessian, so every piece is appraised by itself, in one pass, with the formulas o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,13 +17,14 @@ from epsilens._types import FloatArray, Progress
 from epsilens._validate import as_choice
 from epsilens.errors import InputError, setting
 from epsilens.influence.streamed_fit import fit_from_parquet
-from epsilens.models import Curvature, Problem
+from epsilens.models import Problem
 from epsilens.models.passes import Part
-from epsilens.models.problem import Loss
 from epsilens.models.scikit_learn import read_specification
 from epsilens.models.streamed_records import StreamedRows
 from epsilens.valuation.appraisal import METHODS
 from epsilens.valuation.record_steps import (
+    FittedModel,
+    LossDerivatives,
     ValuedRecords,
     coefficients_of_step,
     first_order,
@@ -34,30 +34,6 @@ from epsilens.valuation.record_steps import (
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
-
-
-@dataclass(frozen=True, repr=False)
-class _WholeModel:
-    """The model of all pieces."""
-
-    loss: Loss
-    n_rows: int
-    theta: FloatArray
-    curvature: Curvature
-
-
-@dataclass(frozen=True, repr=False)
-class _KnownTest:
-    """A test set of which gradient and Hessian at the model, and nowhere else, are known."""
-
-    eta: FloatArray
-    bend: FloatArray
-
-    def gradient(self, theta: FloatArray) -> FloatArray:
-        return self.eta
-
-    def hessian(self, theta: FloatArray) -> FloatArray:
-        return self.bend
 
 
 def leave_one_out_parquet(
@@ -130,8 +106,8 @@ def leave_one_out_parquet(
         )
     worth = problem.by_row(
         _worth,
-        _WholeModel(problem.loss, problem.n_rows, baseline.theta, baseline.curvature),
-        _KnownTest(
+        FittedModel(problem.loss, problem.n_rows, baseline.theta, baseline.curvature),
+        LossDerivatives(
             baseline.evaluation.gradient(baseline.theta),
             baseline.evaluation.hessian(baseline.theta),
         ),
@@ -145,13 +121,13 @@ def leave_one_out_parquet(
 def _worth(
     problem: Problem,
     rows: StreamedRows,
-    model: _WholeModel,
-    test: _KnownTest,
+    model: FittedModel,
+    test: LossDerivatives,
     method: str,
 ) -> Part:
     records = ValuedRecords(problem.design, rows.y, problem.weights, -1)
     if method == "first-order":
-        return {"row": [first_order(model, test, records)]}
+        return {"row": [first_order(model, test.gradient, records)]}
     change = np.empty(len(records))
     for forms in quadratic_forms(model, test, records):
         step = coefficients_of_step(forms, method=method, change=-1)
