@@ -13,7 +13,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -115,6 +115,7 @@ FIRST_WAIT, LONGEST_WAIT = 0.03, 0.3
 """Seconds before one looks again for the rest of a message."""
 
 _T = TypeVar("_T")
+_C = TypeVar("_C", RuntimeHttpClient, ControlHttpClient)
 
 
 @dataclass(frozen=True, repr=False)
@@ -129,19 +130,24 @@ class _Bearer:
         return response
 
 
+def client_of(
+    kind: type[_C], address: str, certificates: bytes | None, component: str, *interceptors: object
+) -> _C:
+    """Return a client of Flower's for a server, which takes us for one of its own components."""
+    return kind.from_server_address(
+        server_address=address,
+        insecure=certificates is None,
+        root_certificates=certificates,
+        interceptors=[RuntimeVersionHttpInterceptor(component_name=component), *interceptors],
+    )
+
+
 def acquiring_client(
     address: str, secret: bytes, *, certificates: bytes | None
 ) -> RuntimeHttpClient:
     """Return a client that may take tasks: it signs with the secret of the folder."""
-    return RuntimeHttpClient.from_server_address(
-        server_address=address,
-        insecure=certificates is None,
-        root_certificates=certificates,
-        interceptors=[
-            RuntimeVersionHttpInterceptor(component_name="SuperExec"),
-            SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods={ACQUIRE}),
-        ],
-    )
+    signing = SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods={ACQUIRE})
+    return client_of(RuntimeHttpClient, address, certificates, "SuperExec", signing)
 
 
 class Heartbeat:
@@ -266,19 +272,11 @@ class Link:
             f"server --state {self.folder}`."
         )
 
-    @contextmanager
-    def _control(self) -> Iterator[ControlHttpClient]:
-        token = secret_in(self.folder, CONTROL_TOKEN).decode("ascii")
-        client = ControlHttpClient.from_server_address(
-            server_address=self._address,
-            insecure=False,
-            root_certificates=self._certificates,
-            interceptors=[RuntimeVersionHttpInterceptor(component_name="flwr CLI"), _Bearer(token)],
+    def _control(self) -> closing[ControlHttpClient]:
+        bearer = _Bearer(secret_in(self.folder, CONTROL_TOKEN).decode("ascii"))
+        return closing(
+            client_of(ControlHttpClient, self._address, self._certificates, "flwr CLI", bearer)
         )
-        try:
-            yield client
-        finally:
-            client.close()
 
     def _asked(self, call: Callable[[], _T]) -> _T:
         """Return what the server answers, or say in one line that it does not."""
@@ -392,7 +390,7 @@ class Link:
         client = acquiring_client(self._address, secret, certificates=self._certificates)
         request = AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP])
         until = time.monotonic() + SECONDS_TO_BEGIN
-        try:
+        with closing(client):
             while time.monotonic() < until:
                 found = self._asked(lambda: client.AcquireTask(request))
                 if not found.token:
@@ -401,25 +399,15 @@ class Link:
                     return str(found.token)
                 else:
                     self._end_stranger(found.token)
-        finally:
-            client.close()
         raise self._silent()
 
     def _end_stranger(self, token: str) -> None:
-        client = RuntimeHttpClient.from_server_address(
-            server_address=self._address,
-            insecure=False,
-            root_certificates=self._certificates,
-            interceptors=[
-                RuntimeVersionHttpInterceptor(component_name="flwr-serverapp"),
-                RuntimeTokenHttpInterceptor(token),
-            ],
+        bearer = RuntimeTokenHttpInterceptor(token)
+        client = client_of(
+            RuntimeHttpClient, self._address, self._certificates, "flwr-serverapp", bearer
         )
         ended = PushTaskOutputRequest(sub_status=SubStatus.FAILED, details="Nobody carries it out.")
-        try:
+        # It may no longer be waiting.
+        with closing(client), suppress(httpx.HTTPError):
             client.PullTaskInput(PullTaskInputRequest())
             client.PushTaskOutput(ended)
-        except httpx.HTTPError:
-            pass  # it is no longer waiting
-        finally:
-            client.close()

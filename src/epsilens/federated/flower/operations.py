@@ -110,7 +110,7 @@ class OperationRunner:
         self.notes += self.parties.remarks
         for site, said in self.parties.words.items():
             told = f"site {site}, which leaves, is not believed: {said.rstrip('.')}"
-            self.notes.append(Note("site-not-believed", told, str(site)))
+            self._note("site-not-believed", told, str(site))
         begun = state.intention
         missing = self._missing_for(begun, state, leaving)
         state = replace(
@@ -167,12 +167,10 @@ class OperationRunner:
         what = {"remove": "removal", "accept": "acceptance"}.get(begun.operation, "change")
         who = f"the {what} of {named(begun.sites)} that had been interrupted"
         if missing is not None:
-            self.notes.append(
-                Note(
-                    "operation-given-up",
-                    f"{who} is given up, since {named(missing)} cannot be asked: the model is as it was. "
-                    f"{_AGAIN[what]}, and nothing is spent twice",
-                )
+            self._note(
+                "operation-given-up",
+                f"{who} is given up, since {named(missing)} cannot be asked: the model is as it was. "
+                f"{_AGAIN[what]}, and nothing is spent twice",
             )
             return
         try:
@@ -183,7 +181,7 @@ class OperationRunner:
                 f"{who} could not be finished: {str(error).rstrip('.')}. It is given up, and the model is as "
                 f"it was. {_AGAIN[what]}; nothing is spent twice."
             ) from None
-        self.notes.append(Note("operation-finished", f"{who} is finished"))
+        self._note("operation-finished", f"{who} is finished")
 
     # --- Operations ---
 
@@ -246,12 +244,10 @@ class OperationRunner:
         for mode, budgets in modes.items():
             if found and not set(self._state.model_sites) <= set(self.parties.numbers):
                 # Who has not heard of the version just made would answer from the old draw.
-                self.notes.append(
-                    Note(
-                        "change-waits",
-                        f"the change of {named(sorted(budgets))} by `{mode}` waits until all sites have that "
-                        "version",
-                    )
+                self._note(
+                    "change-waits",
+                    f"the change of {named(sorted(budgets))} by `{mode}` waits until all sites have that "
+                    "version",
                 )
                 continue
             self._require_for(rung)
@@ -260,12 +256,10 @@ class OperationRunner:
             elif mode == "degrade":
                 found.append(self.coordinator.preview(budgets, rung=rung))
             else:
-                self.notes.append(
-                    Note(
-                        "no-preview",
-                        f"no preview for {named(sorted(budgets))}: by `{mode}` it would come from the true "
-                        "answers",
-                    )
+                self._note(
+                    "no-preview",
+                    f"no preview for {named(sorted(budgets))}: by `{mode}` it would come from the true "
+                    "answers",
                 )
         silent = {*self.parties.absent, *self.parties.missed}
         self._say_who_was_silent(silent, _TOLD_LATER if self.versions else "perhaps with a wish")
@@ -351,12 +345,15 @@ class OperationRunner:
         }
         silent = sorted(set(sites) - set(refused))
         if silent:
-            self.notes.append(Note("site-silent", f"{named(silent)} did not answer: {then}"))
+            self._note("site-silent", f"{named(silent)} did not answer: {then}")
         for site, said in refused.items():
             told = f"site {site} has not taken the new version: {said.rstrip('.')}"
-            note = Note("version-not-taken", told, str(site))
-            if note not in self.notes:
-                self.notes.append(note)
+            self._note("version-not-taken", told, str(site))
+
+    def _note(self, code: str, text: str, subject: str | None = None) -> None:
+        note = Note(code, text, subject)
+        if note not in self.notes:
+            self.notes.append(note)
 
     @property
     def _state(self) -> CoordinatorState:

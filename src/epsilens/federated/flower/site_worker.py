@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -20,13 +21,19 @@ from flwr.supercore.inflatable.inflatable_utils import (
     ObjectPushError,
     pull_and_inflate_object_from_tree,
 )
-from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor, RuntimeVersionHttpInterceptor
+from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime import run_clientapp
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
 from epsilens.federated.flower.client_app import ONLY_ASKED, app
-from epsilens.federated.flower.link import FIRST_WAIT, LONGEST_WAIT, Heartbeat, acquiring_client
+from epsilens.federated.flower.link import (
+    FIRST_WAIT,
+    LONGEST_WAIT,
+    Heartbeat,
+    acquiring_client,
+    client_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -99,16 +106,9 @@ class SiteWorker:
         return True
 
     def _answer(self, token: str) -> None:
-        client = RuntimeHttpClient.from_server_address(
-            server_address=self._address,
-            insecure=True,
-            root_certificates=None,
-            interceptors=[
-                RuntimeVersionHttpInterceptor(component_name="flwr-clientapp"),
-                RuntimeTokenHttpInterceptor(token),
-            ],
-        )
-        try:
+        bearer = RuntimeTokenHttpInterceptor(token)
+        client = client_of(RuntimeHttpClient, self._address, None, "flwr-clientapp", bearer)
+        with closing(client):
             with Heartbeat(client):
                 message, context, _, _ = pull_task_input(client)
                 # The site's own settings, whatever the node was told.
@@ -122,8 +122,6 @@ class SiteWorker:
                     return
                 push_task_output(client, context, SubStatus.COMPLETED, "")
             self._note(message.metadata.message_type)
-        finally:
-            client.close()
 
 
 def answered(message: Message, context: Context) -> Message:
