@@ -7,7 +7,17 @@ back from its output. Guesses that are better than ε allows refute ε.
 
 from __future__ import annotations
 
-from epsilens.audit.bound import METHODS, Method, OneRunBound, one_run_bound
+from epsilens.audit.bound import (
+    METHODS,
+    AsPrinted,
+    Bonferroni,
+    Fixed,
+    Method,
+    OneRunBound,
+    Path,
+    Split,
+    one_run_bound,
+)
 from epsilens.audit.canaries import (
     Canaries,
     answer_pairs,
@@ -24,7 +34,6 @@ from epsilens.audit.many_runs import ManyRunsBound, many_runs_bound
 from epsilens.audit.mechanisms import EstimatorFit, GaussianSum, Mechanism, RandomisedAnswers
 from epsilens.audit.one_run import AuditResult, OneRunAudit
 from epsilens.audit.scores import AnswerMatch, Centred, Gradient, InnerProduct, LinearMMSE, Loss
-from epsilens.audit.selection import AsPrinted, Bonferroni, Fixed, Path, Split
 
 __all__ = [
     "METHODS",

@@ -16,9 +16,8 @@ from scipy.special import expit
 
 from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens._validate import as_choice, as_count, as_epsilon, as_generator
-from epsilens.audit.bound import BoundTest, Method
+from epsilens.audit.bound import BoundTest, Method, Selection
 from epsilens.audit.gaussian import gaussian_mu
-from epsilens.audit.selection import Selection
 from epsilens.errors import InputError
 
 Channels: TypeAlias = Literal["randomised-response", "leaky-response", "gaussian"]

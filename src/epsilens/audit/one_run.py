@@ -19,6 +19,7 @@ from epsilens.audit.bound import (
     BoundTest,
     Method,
     OneRunBound,
+    Selection,
 )
 from epsilens.audit.canaries import Canaries
 from epsilens.audit.coins import draw_inclusion, own_stream
@@ -27,7 +28,6 @@ from epsilens.audit.mechanisms import BareCallable, Mechanism, Simulated
 from epsilens.audit.own_code import run_own
 from epsilens.audit.path import first_level
 from epsilens.audit.scores import LinearMMSE, Loss, Score
-from epsilens.audit.selection import Selection
 from epsilens.document import AuditDocument, Provenance, to_dict
 from epsilens.document.parts import NumberType
 from epsilens.document.wording import bound_text, delta_text

@@ -20,7 +20,7 @@ from epsilens.federated.parties import Traffic
 from epsilens.federated.valuing import Valuation
 from epsilens.federated.versions import Version
 from epsilens.notes import Note
-from epsilens.valuation.derivatives import n_coefficients
+from epsilens.valuation.model_moves import n_coefficients
 
 # --- Who learnt what in a valuation between parties: five short lines, for thirty seconds ---
 

@@ -34,7 +34,7 @@ from epsilens.federated.site_logs import (
     theta_name,
 )
 from epsilens.federated.sums import SiteSums
-from epsilens.valuation.answer_log import AnswerBook
+from epsilens.valuation.answer_log import AnswerBook, RoundedScores
 from epsilens.valuation.batch_exchange import (
     BatchMove,
     answer_batch,
@@ -43,7 +43,6 @@ from epsilens.valuation.batch_exchange import (
     require_same_model,
 )
 from epsilens.valuation.ckks import Ckks, CkksParameters, read_secret_key
-from epsilens.valuation.derivatives import Yardstick
 from epsilens.valuation.item_exchange import ItemTester, score_items
 from epsilens.valuation.item_messages import (
     EncryptedScores,
@@ -54,8 +53,7 @@ from epsilens.valuation.item_messages import (
     read_fingerprint,
     signing_key,
 )
-from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester
-from epsilens.valuation.score_rounding import RoundedScores
+from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester, Yardstick
 
 # --- How much a site tells in valuations: its own decision, in a file of its own folder ---
 

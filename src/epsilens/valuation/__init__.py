@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a record is worth: leave one out, add one, a batch together; alone, or between parties that show nothing."""
 
-from epsilens.valuation.answer_log import AnswerBook, default_limit
-from epsilens.valuation.appraisal import Appraisal
+from epsilens.valuation.answer_log import AnswerBook, RoundedScores, default_limit, round_scores
+from epsilens.valuation.appraisal import Appraisal, add_one, leave_one_out
 from epsilens.valuation.batch_exchange import (
     BatchMove,
     answer_batch,
@@ -11,12 +11,16 @@ from epsilens.valuation.batch_exchange import (
 )
 from epsilens.valuation.batches import BatchScores, batch_correction, correct_batch, share_payment
 from epsilens.valuation.curves import CurvePoint, addition_curve, removal_curve
-from epsilens.valuation.derivatives import Yardstick, n_coefficients
 from epsilens.valuation.item_exchange import ItemTester, score_items
 from epsilens.valuation.item_messages import EncryptedScores, EncryptedYardstick
-from epsilens.valuation.model_moves import ModelForProvider, ModelForTester, batch_move, item_moves
-from epsilens.valuation.score_rounding import RoundedScores, round_scores
-from epsilens.valuation.single_records import add_one, leave_one_out
+from epsilens.valuation.model_moves import (
+    ModelForProvider,
+    ModelForTester,
+    Yardstick,
+    batch_move,
+    item_moves,
+    n_coefficients,
+)
 from epsilens.valuation.streamed_worth import leave_one_out_parquet
 
 __all__ = [

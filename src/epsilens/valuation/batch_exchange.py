@@ -22,17 +22,16 @@ from epsilens._types import FloatArray
 from epsilens._validate import as_choice
 from epsilens.errors import InputError
 from epsilens.models import Loss
-from epsilens.valuation.answer_log import AnswerBook
-from epsilens.valuation.derivatives import Yardstick
+from epsilens.valuation.answer_log import DIGITS, AnswerBook, RoundedScores, round_scores
 from epsilens.valuation.model_moves import (
     Change,
     ModelForProvider,
     ModelForTester,
     MoveMethod,
+    Yardstick,
     as_vector,
     batch_move,
 )
-from epsilens.valuation.score_rounding import DIGITS, RoundedScores, round_scores
 
 LARGEST_MOVE = 1e6
 """In units of √(H⁻¹)_ii: standard errors of a coefficient times √N. No batch that is meant moves so far."""

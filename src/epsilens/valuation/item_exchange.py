@@ -57,11 +57,18 @@ from numpy.typing import NDArray
 from epsilens._types import FloatArray
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.models import Loss
-from epsilens.valuation.answer_log import AnswerBook
+from epsilens.valuation.answer_log import DIGITS, AnswerBook, RoundedScores, round_scores
 from epsilens.valuation.batch_exchange import require_same_model
-from epsilens.valuation.ckks import Ckks, CkksParameters, read_secret_key
-from epsilens.valuation.derivatives import Yardstick, n_coefficients
-from epsilens.valuation.encrypted_product import LARGEST, Layout, add_mask, multiply, power_of_two
+from epsilens.valuation.ckks import (
+    LARGEST,
+    Ckks,
+    CkksParameters,
+    Layout,
+    add_mask,
+    multiply,
+    power_of_two,
+    read_secret_key,
+)
 from epsilens.valuation.item_messages import (
     MOST_ITEMS,
     MOST_PARAMETERS,
@@ -79,9 +86,10 @@ from epsilens.valuation.model_moves import (
     ModelForProvider,
     ModelForTester,
     MoveMethod,
+    Yardstick,
     item_moves,
+    n_coefficients,
 )
-from epsilens.valuation.score_rounding import DIGITS, RoundedScores, round_scores
 
 FEWEST_ROWS = 8
 LARGEST_SELF_TEST_ERROR = 1e-5

@@ -17,10 +17,10 @@ from epsilens.audit import (
     Split,
     one_run_bound,
 )
+from epsilens.audit.bound import as_selection
 from epsilens.audit.coins import own_stream
 from epsilens.audit.inputs import make_guesses
 from epsilens.audit.pure import pure_p_value
-from epsilens.audit.selection import as_selection
 from epsilens.channels import RandomizedResponse
 from epsilens.errors import ApproximationWarning, InputError, InputTypeError
 

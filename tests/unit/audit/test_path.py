@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from epsilens.audit.bound import Path
 from epsilens.audit.inputs import make_guesses
 from epsilens.audit.path import crossing_probability, first_level, path_bound, path_p_value
 from epsilens.audit.pure import LEVELS, last_refuted, pure_bounds, pure_p_value
-from epsilens.audit.selection import Path
 
 
 def all_paths(length, chance):

@@ -29,8 +29,15 @@ from epsilens.valuation import (
     item_moves,
     score_items,
 )
-from epsilens.valuation.ckks import Ckks, CkksParameters, read_secret_key
-from epsilens.valuation.encrypted_product import DITHER, Layout, add_mask, multiply
+from epsilens.valuation.ckks import (
+    DITHER,
+    Ckks,
+    CkksParameters,
+    Layout,
+    add_mask,
+    multiply,
+    read_secret_key,
+)
 
 LOSS = LogisticLoss()
 N_ITEMS = 100

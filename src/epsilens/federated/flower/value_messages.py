@@ -17,10 +17,10 @@ from epsilens.federated.flower.messages import Content, Setting, pack
 from epsilens.federated.parties import Traffic
 from epsilens.federated.sums import upper_half, whole_of
 from epsilens.federated.value_service import ValueQuery
+from epsilens.valuation.answer_log import RoundedScores
 from epsilens.valuation.batch_exchange import BatchMove
 from epsilens.valuation.item_messages import EncryptedScores, EncryptedYardstick
 from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester
-from epsilens.valuation.score_rounding import RoundedScores
 
 MOST_PIECES = 10_000
 ASKED: dict[ValueQuery, tuple[type, ...]] = {
