@@ -515,7 +515,9 @@ class Coordinator:
         latest = state.versions[-1].version if state.versions else -1
         loss, accuracy = self._tested(theta)
         before = state.applied[-1].theta if state.applied else None
-        n_told = 0 if is_preview else len(self.parties.numbers)
+        n_told, took = 0 if is_preview else len(self.parties.numbers), clock.read()
+        took["messages"] += n_told
+        took["bytes"] += n_told * theta.nbytes
         version = Version(
             version=max(latest, self.parties.latest_version()) + 1,
             operation=operation,
@@ -533,10 +535,8 @@ class Coordinator:
             test_loss=loss,
             test_accuracy=accuracy,
             rounds=1 if trained is None else trained.rounds,
-            messages=clock.messages + n_told,
-            bytes=clock.bytes + n_told * theta.nbytes,
-            seconds=clock.seconds,
             masked=self.parties.masked,
+            **took,
         )
         changes: dict[str, Any] = {
             "versions": (*state.versions, version),

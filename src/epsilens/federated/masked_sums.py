@@ -515,8 +515,7 @@ class SecureSums:
             If known numbers, which a new group adds up first, come back wrong.
         """
         group = self._group(dict(records))
-        question = self._question(group, what, theta, hessian, pending)
-        total = self._total(group, question, None)
+        _, total = self._total(group, what, theta, hessian=hessian, pending=pending)
         return unflatten(
             total, sum(records.values()), n_parameters=self._schema.n_parameters, hessian=hessian
         )
@@ -539,9 +538,7 @@ class SecureSums:
         """Exchange keys, and add up known numbers before anybody's own."""
         keys = self._line.keys(group.name, tuple(group.records))
         theta = np.zeros(self._schema.n_parameters)
-        question = self._question(group, "trial", theta, True, ())
-        total = self._total(group, question, keys)
-        form = question.form(self._schema)
+        form, total = self._total(group, "trial", theta, keys=keys)
         parts = [trial_values(i, form, n) for i, n in group.records.items()]
         size = np.sum(np.abs(parts), axis=0)
         if not (np.abs(total - np.sum(parts, axis=0)) <= LARGEST_TRIAL_ERROR * size).all():
@@ -550,24 +547,22 @@ class SecureSums:
                 "others'. Nothing of anybody's was sent. Check the versions, and try again."
             )
 
-    def _question(
+    def _total(
         self,
         group: MaskedGroup,
         what: What,
         theta: FloatArray,
-        hessian: bool,
-        pending: Sequence[int],
-    ) -> MaskedQuestion:
+        *,
+        hessian: bool = True,
+        pending: Sequence[int] = (),
+        keys: Mapping[int, bytes] | None = None,
+    ) -> tuple[FixedPoint, FloatArray]:
+        """Ask a group, and return the whole numbers that it answered in, and the sum of its answers."""
         question = MaskedQuestion(
             group.asked, what, theta, hessian, tuple(sorted(pending)), group.records
         )
         # Counted before it is sent: a question that got lost is not asked under the same number again.
         group.asked += 1
-        return question
-
-    def _total(
-        self, group: MaskedGroup, question: MaskedQuestion, keys: Mapping[int, bytes] | None
-    ) -> FloatArray:
         form = question.form(self._schema)
         answers = self._line.answers(group.name, question, keys=keys)
         total = np.zeros(len(form.bounds), dtype=np.uint64)
@@ -585,4 +580,4 @@ class SecureSums:
                 "the sum over the sites is beyond what the contract allows: some site answered another "
                 "question, or sent something else. Nothing was changed; ask again."
             )
-        return found
+        return form, found

@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from epsilens._types import FloatArray, WordArray
 from epsilens._validate import require_unique
@@ -51,20 +51,13 @@ class Clock:
         self._messages, self._bytes = traffic.messages, traffic.bytes
         self._began = time.perf_counter()
 
-    @property
-    def messages(self) -> int:
-        """Messages since then."""
-        return self._traffic.messages - self._messages
-
-    @property
-    def bytes(self) -> int:
-        """Bytes since then."""
-        return self._traffic.bytes - self._bytes
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since then."""
-        return time.perf_counter() - self._began
+    def read(self) -> dict[str, Any]:
+        """Return messages, bytes and seconds since then."""
+        return {
+            "messages": self._traffic.messages - self._messages,
+            "bytes": self._traffic.bytes - self._bytes,
+            "seconds": time.perf_counter() - self._began,
+        }
 
 
 class Parties(ABC):

@@ -91,10 +91,8 @@ def read_valuation(record: Mapping[str, Any]) -> Valuation:
 class Exchange(Protocol):
     """The two sites of a valuation, as the coordinator reaches them; everything passes through it."""
 
-    @property
-    def traffic(self) -> Traffic:
-        """What was sent until now."""
-        ...
+    traffic: Traffic
+    """What was sent until now."""
 
     def ask(self, query: ValueQuery, site: int, *said: object, **settings: int) -> Any:
         """Ask a site, and return what its `ValueService` answers."""
@@ -279,7 +277,7 @@ def value(
         change, n_items = move.change, 0
         if len(found.scores) != 1:
             raise InputError(f"site {tester} must give one score, got {len(found.scores)}.")
-    sent, size, seconds = clock.messages, clock.bytes, clock.seconds
+    took = clock.read()
     coordinator.note_ledger()
     accepted: int | None = None
     if accept and found.scores.sum() > 0:
@@ -294,10 +292,8 @@ def value(
         n_items=n_items,
         version=version,
         n_parameters=model.n_parameters,
-        messages=sent,
-        bytes=size,
-        seconds=seconds,
         accepted=accepted,
+        **took,
     )
 
 

@@ -157,20 +157,9 @@ class Appraisal:
         progress: Progress | None = None,
     ) -> FloatArray:
         """Return what every training record is worth; see `epsilens.valuation.leave_one_out`."""
-        method, test_loss = _choices(method, test_loss)
-        baseline = self.baseline
+        choices = _choices(method, test_loss)
         self._refuse_the_last()
-        design, y = baseline.problem.design, baseline.label.y
-        scores = np.empty(design.n_rows)
-        for kind, _, shared in shared_objectives(baseline, change=-1):
-            records = ValuedRecords(design, y, shared.problem.weights, -1, np.arange(len(y)))
-            rows: NDArray[np.intp] | None = None
-            if kind is not None:
-                rows = np.flatnonzero(baseline.label.domain()[0] == kind)
-                records = records.take(rows)
-            change = self._loss_changes(shared, records, rows, method, test_loss, progress)
-            scores[slice(None) if rows is None else rows] = change + shared.loss_change
-        return scores
+        return self._scores(None, *choices, progress)
 
     def add_one(
         self,
@@ -183,29 +172,37 @@ class Appraisal:
         progress: Progress | None = None,
     ) -> FloatArray:
         """Return what every candidate would be worth; see `epsilens.valuation.add_one`."""
-        method, test_loss = _choices(method, test_loss)
-        baseline = self.baseline
-        offer = self.read_candidates(X, y, sample_weight)
-        design, codes = offer.design, offer.codes
+        choices = _choices(method, test_loss)
+        return self._scores(self.read_candidates(X, y, sample_weight), *choices, progress)
+
+    def _scores(
+        self, offer: Candidates | None, method: str, test_loss: str, progress: Progress | None
+    ) -> FloatArray:
+        """Return the worth of every candidate, or of every training record."""
+        baseline, label = self.baseline, self.baseline.label
+        design, y = baseline.problem.design, label.y
+        codes, change, places = label.codes, -1, np.arange(len(y))
+        if offer is not None:
+            design, codes, y, change = offer.design, offer.codes, offer.y, 1
         scores = np.empty(design.n_rows)
-        for kind, class_weight, shared in shared_objectives(baseline, change=1):
-            own = offer.weights if codes is None else offer.weights * class_weight[codes]
-            records = ValuedRecords(design, offer.y, own, 1)
-            rows: NDArray[np.intp] | None = None
+        for kind, class_weight, shared in shared_objectives(baseline, change=change):
+            own = shared.problem.weights
+            if offer is not None:
+                own = offer.weights if codes is None else offer.weights * class_weight[codes]
+            records = ValuedRecords(design, y, own, change, places if offer is None else None)
+            rows: NDArray[np.intp] | slice = slice(None)
             if kind is not None and codes is not None:
                 rows = np.flatnonzero(codes == kind)
                 records = records.take(rows)
-            if len(records) == 0:
-                continue
-            change = self._loss_changes(shared, records, None, method, test_loss, progress)
-            scores[slice(None) if rows is None else rows] = -(change + shared.loss_change)
+            if len(records):
+                found = self._loss_changes(shared, records, method, test_loss, progress)
+                scores[rows] = -change * (found + shared.loss_change)
         return scores
 
     def _loss_changes(
         self,
         shared: SharedObjective,
         records: ValuedRecords,
-        rows: NDArray[np.intp] | None,
         method: str,
         test_loss: str,
         progress: Progress | None,
@@ -229,7 +226,7 @@ class Appraisal:
             if keep:
                 a[forms.rows], leverage[forms.rows] = step, forms.leverage
         if is_square:
-            self._settle_sole(shared, test, rows, change)
+            self._settle_sole(shared, test, records, change)
             return change
         accuracy = None
         if method == "exact":
@@ -246,15 +243,14 @@ class Appraisal:
         self,
         shared: SharedObjective,
         test: LossDerivatives,
-        rows: NDArray[np.intp] | None,
+        records: ValuedRecords,
         change: FloatArray,
     ) -> None:
         """Fill in, in place, the records that decide a coefficient alone, and say so."""
         sole = np.flatnonzero(np.isnan(change))
-        if len(sole) == 0:
+        if len(sole) == 0 or records.places is None:
             return
-        chosen = sole if rows is None else rows[sole]
-        delta = shortest_without(self.baseline, shared, chosen)
+        delta = shortest_without(self.baseline, shared, records.places[sole])
         bent = test.hessian @ delta
         change[sole] = test.gradient @ delta + 0.5 * np.einsum("pb,pb->b", delta, bent)
         Note(
@@ -318,22 +314,17 @@ class Appraisal:
         weights = as_weights(
             sample_weight, name="sample_weight_candidates", n_rows=features.shape[0]
         )
+        design, intercept = baseline.problem.design, None
+        if design.kept[-1] >= n_features:
+            intercept = float(design.block(slice(0, 1))[0, -1] * design.scale[-1])
         return Candidates(
-            design=Design.from_features(
-                features, intercept=self._intercept_value(), like=baseline.problem.design
-            ).refuse_far(what="candidate"),
+            design=Design.from_features(features, intercept=intercept, like=design).refuse_far(
+                what="candidate"
+            ),
             codes=codes,
             y=encoded,
             weights=weights * baseline.weight_unit,
         )
-
-    def _intercept_value(self) -> float | None:
-        """Return the value of the intercept's column; None without one."""
-        design = self.baseline.problem.design
-        if design.kept[-1] < self.baseline.coefficients.shape[1]:
-            return None
-        column = design.block(slice(0, 1))[0, -1]
-        return float(column * design.scale[-1])
 
 
 def _choices(method: str, test_loss: str | None) -> tuple[str, str]:

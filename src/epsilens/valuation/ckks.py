@@ -71,11 +71,6 @@ class CkksParameters:
         return self.degree // 2
 
     @property
-    def n_primes_of_a_product(self) -> int:
-        """How many primes are left after a product: without the key's own, and one used up."""
-        return len(self.modulus_bits) - 2
-
-    @property
     def scale(self) -> float:
         """What factors in clear are multiplied by before they are rounded."""
         return 2.0**self.scale_bits
@@ -86,13 +81,8 @@ class CkksParameters:
         return 2.0**self.vector_scale_bits
 
     @property
-    def largest_ciphertext(self) -> int:
-        """Bytes of a ciphertext, at most."""
-        return self.largest_public_key
-
-    @property
     def largest_public_key(self) -> int:
-        """Bytes of a public key, at most."""
+        """Bytes of a public key, and of a ciphertext, at most."""
         return 2 * 8 * self.degree * len(self.modulus_bits) + _HEADER_BYTES
 
     def largest_rotation_keys(self, n_rotations: int) -> int:
@@ -237,7 +227,7 @@ class Ckks:
 
     def load_ciphertext(self, data: bytes, *, what: str) -> sealapi.Ciphertext:
         """Read a ciphertext of two parts under these parameters."""
-        most = self.parameters.largest_ciphertext
+        most = self.parameters.largest_public_key
         cipher = self._load(self.new_ciphertext(), data, what=what, most=most)
         if cipher.size() != 2 or cipher.is_transparent():
             raise InputError(f"{what} must be an encryption in two parts, got something else.")

@@ -175,7 +175,8 @@ def addition_curve(
     easy_first = np.argsort(
         loss.value(offer.design.predict(baseline.theta), offer.y), kind="stable"
     )
-    counts = [max(1, round(_up_to_one(share) * n_more)) for share in shares]
+    parts = [1.0 if share == 1 else as_share(share, name="shares") for share in shares]
+    counts = [max(1, round(part * n_more)) for part in parts]
     both = replace(
         baseline.problem.design,
         matrix=_stack(baseline.problem.design, offer.design),
@@ -209,12 +210,6 @@ def addition_curve(
     return _points(
         halves, orders, easy_first, shares, counts, model_of, repeats, random_state, progress
     )
-
-
-def _up_to_one(share: float) -> float:
-    if share == 1:
-        return 1.0
-    return as_share(share, name="shares")
 
 
 def _stack(first: Design, second: Design) -> FloatArray | scipy.sparse.csr_array:

@@ -162,7 +162,8 @@ def _block(
     statistic = problem.loss.statistic(records.y)
     start = problem.loss.curvature(records.design.predict(shared.theta))
     own_bend = start * (records.change * records.weights / n)[:, None, None]
-    length = np.sqrt(np.maximum(_energy(shared, delta), 0.0))
+    # √(δᵀHδ) for every column.
+    length = np.linalg.norm(shared.curvature.factor.T @ delta, axis=0)
     before = length.copy()
     active = np.flatnonzero(~stranded & (records.weights > 0))
     alone = stranded.copy()
@@ -191,12 +192,6 @@ def _block(
         if solution is not None:
             delta[:, index] = solution - shared.theta
     return delta, failed
-
-
-def _energy(shared: SharedObjective, delta: FloatArray) -> FloatArray:
-    """Return δᵀHδ for every column."""
-    energy: FloatArray = np.square(shared.curvature.factor.T @ delta).sum(axis=0)
-    return energy
 
 
 def _outer(values: FloatArray, block: FloatArray) -> FloatArray:

@@ -48,11 +48,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsilens._types import FloatArray
 from epsilens.errors import EstimateNotTrustworthyError, InputError
@@ -311,7 +311,7 @@ class ItemTester:
         rows *= np.minimum(1.0, LARGEST / np.abs(rows).sum(axis=1, keepdims=True))
         try:
             replies = _products(self._room, self._layout, self._encrypted(vector), rows)
-            found = self._decrypted(replies, len(rows))
+            found = self._decrypted([self._loaded(data) for data in replies], len(rows))
         except (InputError, RuntimeError, ValueError):
             found = np.full(len(rows), np.nan)
         length = np.linalg.norm(rows, axis=1)
@@ -361,10 +361,8 @@ class ItemTester:
         )
 
         def decrypt() -> FloatArray:
-            slots = [self._room.decrypt(cipher, self._secret) for cipher in ciphers]
-            products = self._products_of(slots, reply.n_items)
-            scores: FloatArray = products * (self._largest / self.model.n_records)
-            return scores
+            unit = self._largest / self.model.n_records
+            return self._decrypted(ciphers, reply.n_items) * unit
 
         return self.answers.rounded(provider, reply.n_items, request, decrypt, self._rounded)
 
@@ -378,19 +376,16 @@ class ItemTester:
         cipher = context.load_ciphertext(data, what="the reply")
         if (
             not 0.5 < cipher.scale / context.parameters.vector_scale < 2.0
-            or cipher.coeff_modulus_size() != context.parameters.n_primes_of_a_product
+            # Without the key's own prime, and one used up by the product.
+            or cipher.coeff_modulus_size() != len(context.parameters.modulus_bits) - 2
         ):
             raise InputError(
                 "the reply must be products as agreed, got another kind of ciphertext."
             )
         return cipher
 
-    def _decrypted(self, replies: tuple[bytes, ...], n: int) -> FloatArray:
-        slots = [self._room.decrypt(self._loaded(data), self._secret) for data in replies]
-        return self._products_of(slots, n)
-
-    def _products_of(self, slots: list[NDArray[np.complex128]], n: int) -> FloatArray:
-        rows = self._layout.n_rows
+    def _decrypted(self, ciphers: Sequence[object], n: int) -> FloatArray:
+        rows, slots = self._layout.n_rows, [self._room.decrypt(c, self._secret) for c in ciphers]
         products = np.concatenate([part[:rows].real for part in slots])[:n]
         if not np.isfinite(products).all() or np.abs(products).max() > LARGEST:
             raise InputError(

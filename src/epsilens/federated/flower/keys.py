@@ -177,26 +177,20 @@ def make_site_key(folder: Path) -> Path:
     InputError
         If the folder cannot be made or written, or holds a key that is none.
     """
-    with writable(folder):
-        return _site_key(folder)
-
-
-def _site_key(folder: Path) -> Path:
     public = folder / SITE_PUBLIC_KEY
-    if (folder / SITE_KEY).exists():
+    with writable(folder):
+        if not (folder / SITE_KEY).exists():
+            make_private_folder(folder)
+            text = ec.generate_private_key(ec.SECP384R1()).private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.OpenSSH,
+                serialization.NoEncryption(),
+            )
+            write_private(folder / SITE_KEY, text)
+            public.unlink(missing_ok=True)
         if not public.exists():
             # The coordinator knows the site by this key; the public half follows from it.
             write_private(public, _openssh(_private_key(folder / SITE_KEY).public_key()) + b"\n")
-        return public
-    make_private_folder(folder)
-    key = ec.generate_private_key(ec.SECP384R1())
-    text = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.OpenSSH,
-        serialization.NoEncryption(),
-    )
-    write_private(folder / SITE_KEY, text)
-    write_private(public, _openssh(key.public_key()) + b"\n")
     return public
 
 

@@ -14,7 +14,6 @@ from epsilens._validate import as_choice
 from epsilens.errors import InputError
 from epsilens.federated.flower.grid_parties import GridParties
 from epsilens.federated.flower.messages import Content, Setting, pack
-from epsilens.federated.parties import Traffic
 from epsilens.federated.sums import upper_half, whole_of
 from epsilens.federated.value_service import ValueQuery
 from epsilens.valuation.answer_log import RoundedScores
@@ -132,11 +131,8 @@ class GridExchange:
 
     def __init__(self, parties: GridParties) -> None:
         self._parties = parties
-
-    @property
-    def traffic(self) -> Traffic:
+        self.traffic = parties.carried
         """All that Flower has carried."""
-        return self._parties.carried
 
     def ask(self, query: ValueQuery, site: int, *said: object, **settings: int) -> Any:
         """Ask a site, and return what it answers."""
