@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilens._types import BoolArray, FloatArray
-from epsilens._validate import as_count, as_unit
+from epsilens._validate import as_choice, as_count, as_unit
 from epsilens.document import MaskOutcome
 from epsilens.errors import InputError
 from epsilens.masking.knapsack import MaskChoice, importance_vector, solve_mask
@@ -97,7 +97,9 @@ _LESS_SURE = ("exact", "near-exact", "greedy")
 
 
 def check_method(scope: Scope, method: Method) -> None:
-    """Refuse masks for every person by a way that chooses one for everybody."""
+    """Refuse unknown choices, and masks for every person by a way that chooses one for everybody."""
+    as_choice(scope, get_args(Scope), name="scope")
+    as_choice(method, get_args(Method), name="method")
     if scope == "identity" and method != "knapsack":
         raise InputError(
             f"a mask for each person must be chosen by `knapsack`, got {method!r}. Leave the method out, or "

@@ -86,8 +86,7 @@ def affordable(
         return part
 
     def sample(size: int) -> PersonRecords:
-        rows = drawn(part.who.astype(np.intp), size, seed)
-        return PersonRecords(part.X[rows], part.y[rows], part.who[rows])
+        return part.take(drawn(part.who.astype(np.intp), size, seed))
 
     pilot = sample(PILOT_RECORDS)
     begun = time.perf_counter()

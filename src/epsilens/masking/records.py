@@ -36,6 +36,10 @@ class PersonRecords:
     y: Labels
     who: Labels
 
+    def take(self, rows: NDArray[np.intp]) -> PersonRecords:
+        """Return some of the records."""
+        return PersonRecords(self.X[rows], self.y[rows], self.who[rows])
+
 
 def fit_quietly(model: BaseEstimator, X: FloatArray, y: Labels) -> BaseEstimator:
     """Train a model; that it has not quite converged does not matter to what it rests on."""
@@ -144,14 +148,10 @@ def halved(part: PersonRecords, *, seed: int) -> tuple[PersonRecords, PersonReco
     part : PersonRecords
     seed : int
     """
-
-    def rows(chosen: NDArray[np.intp]) -> PersonRecords:
-        return PersonRecords(part.X[chosen], part.y[chosen], part.who[chosen])
-
     first, second = random_halves(part.who, part.y, seed=seed)
     if not len(first) or not len(second):
         return part, part
-    return rows(first), rows(second)
+    return part.take(first), part.take(second)
 
 
 def refuse_missing(values: Labels, *, name: str) -> None:
@@ -251,8 +251,6 @@ class EncodedTable:
         X : table or array of shape (n, n_features)
             The training rows.
         """
-        from sklearn.base import clone
-
         table = for_scikit_learn(X)
         require_records(table, what="training")
         names = tuple(column_names(table))

@@ -6,14 +6,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, Self, get_args
+from typing import Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from epsilens._types import Progress
-from epsilens._validate import as_choice, as_count, as_unit
+from epsilens._validate import as_count, as_unit
 from epsilens.data.frames import series_name
 from epsilens.document import MaskDocument, MaskFeature, Provenance
 from epsilens.document.mask import mask_number_types
@@ -139,6 +139,8 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
             on a sample of the records, whose size is noted in the result.
         progress : callable, optional
         """
+        from sklearn.linear_model import LogisticRegression
+
         pace = Pace(seconds)
         seed = as_count(random_state, name="random_state", least=0)
         table = for_scikit_learn(X)
@@ -169,15 +171,18 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
         )
         self._n_test = len(test.y)
         checked_people(self._train.y, self._train.who)
-        self._n_train, models = len(self._train.y), (self._model("task"), self._model("identity"))
-        self._train = affordable(self._train, models, n_fits=_N_FITS, pace=pace, seed=seed)
+        recognises = self.identity_estimator
+        if recognises is None:
+            recognises = LogisticRegression(max_iter=1000)
+        self._n_train, self._models = len(self._train.y), (clone(final), clone(recognises))
+        self._train = affordable(self._train, self._models, n_fits=_N_FITS, pace=pace, seed=seed)
         if others:
             self._shown, self._test = halved(others[0], seed=seed), test
             checked_people(self._shown[0].y, self._shown[0].who)
         else:
             shown, self._test = halved(test, seed=seed)
             self._shown = (self._train, shown)
-        self.models_ = fit_both(models, self._shown[0], progress)
+        self.models_ = fit_both(self._models, self._shown[0], progress)
         self.label_name_ = series_name(y)
         self.explained_on_: Literal["held-out", "public"] = "public" if public else "held-out"
         self._template, self._features = X, table
@@ -288,8 +293,6 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "models_")
         started, pace = time.perf_counter(), Pace(seconds)
         level = as_unit(alpha, name="alpha")
-        as_choice(scope, get_args(Scope), name="scope")
-        as_choice(method, get_args(Method), name="method")
         check_method(scope, method)
         seed = as_count(random_state, name="random_state", least=0)
         utility, privacy = importances or self.importances(
@@ -323,7 +326,7 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
             self.table_,
             self._train,
             self._test,
-            (self._model("task"), self._model("identity")),
+            self._models,
             self.models_[1].classes_,
             pace,
             progress,
@@ -459,15 +462,6 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
             }
         )
         return replace(mask, document=document, risk=risk)
-
-    def _model(self, task: Literal["task", "identity"]) -> BaseEstimator:
-        if task == "task":
-            return clone(split_estimator(self.estimator)[1])
-        if self.identity_estimator is not None:
-            return clone(self.identity_estimator)
-        from sklearn.linear_model import LogisticRegression
-
-        return LogisticRegression(max_iter=1000)
 
     def _provenance(
         self, started: float, seed: int, explainer: str, **settings: object

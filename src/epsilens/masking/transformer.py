@@ -22,10 +22,12 @@ from epsilens.masking.importances import (
     STANDARD_ERRORS,
     Explainer,
     TaskImportances,
+    answer_shares,
     explain_task,
 )
 from epsilens.masking.records import (
     Labels,
+    PersonRecords,
     checked_people,
     fit_quietly,
     person_codes,
@@ -137,8 +139,6 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             share α of them goes.
         """
         as_choice(self.explainer, EXPLAINERS, name="explainer")
-        as_choice(self.scope, get_args(Scope), name="scope")
-        as_choice(self.method, get_args(Method), name="method")
         check_method(self.scope, self.method)
         as_choice(self.replacement, get_args(Replacement), name="replacement")
         level = as_unit(self.alpha, name="alpha")
@@ -190,13 +190,8 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         if self.scope == "identity" and people is not None:
             TELLS_WHO.warn(PrivacyLeakWarning, stacklevel=2)
             self.people_ = known[privacy.classes.astype(np.intp)]
-            given = [
-                [np.mean(answers[people == who] == c) for c in utility.classes]
-                for who in privacy.classes
-            ]
-            choices = person_choices(
-                np.array(given) @ utility.by_class, privacy.by_class, alpha=level
-            )
+            given = answer_shares(PersonRecords(rows, answers, people), utility, privacy.classes)
+            choices = person_choices(given @ utility.by_class, privacy.by_class, alpha=level)
             self.person_masks_ = np.stack([one.kept for one in choices])
         return self
 
