@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import math
-import os
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from epsilens.cli import main
-from epsilens.data import load_survey
 from epsilens.document import load_document, to_dict
 
 SECRET = "unmistakable-secret"
@@ -211,31 +209,6 @@ def test_a_stranger_s_file_leads_to_a_recommendation(tmp_path, capsys):
     text = " ".join(capsys.readouterr().out.split())
     assert "Kennung" in text  # left out, and said
     assert "Use ε = 0.1. It is the largest ε of the grid within our default limit" in text
-
-
-def test_demo_tells_the_story_and_writes_the_report(tmp_path, capsys):
-    out = tmp_path / "story"
-    assert main(["demo", "--out", str(out)]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert "6,366 married women" in text
-    assert "It is the most private choice within both limits" in text
-    assert "The cost, checked by really randomising and retraining" in text
-    assert {path.name for path in out.iterdir()} == {
-        "report.html",
-        "decision.json",
-        "decision.svg",
-        "survey.csv",
-    }
-    assert f"The table, to try other commands on: {out / 'survey.csv'}" in text
-    pd.testing.assert_frame_equal(pd.read_csv(out / "survey.csv"), load_survey())
-    document = load_document(out / "decision.json")
-    assert len(document.cost.cells) == 60
-    assert len(document.risk.cells) == 30
-    assert all(math.isfinite(cell.loss_change) for cell in document.cost.cells)
-    assert document.recommendation.holds
-    html = (out / "report.html").read_text(encoding="utf-8")
-    assert len(html) < 3_000_000
-    assert os.fspath(tmp_path) not in html.replace(f"--out {out}", "")
 
 
 def test_demo_refuses_a_file_as_its_folder(tmp_path, capsys):

@@ -267,6 +267,8 @@ def _cost_part(
     size: tuple[int, int],
     is_lowest: bool,
 ) -> list[Any]:
+    from epsilens.show.offline import layer_of
+
     first = studies[0].cost
     series = tuple(study.series("change", ("low", "high")) for study in studies)
     axis = change_title(first, "loss")
@@ -282,7 +284,7 @@ def _cost_part(
         ends=ends,
         data=_COSTS,
     )
-    zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color="#9a9fa8", size=1)
+    zero = layer_of([{"zero": 0}]).mark_rule(color="#9a9fa8", size=1)
     named = _labels(alt, studies, rows, "change", ends=ends, size=size)
     return [zero.encode(y="zero:Q"), plot, *named]
 
@@ -334,6 +336,8 @@ def _labels(
     size: tuple[int, int],
 ) -> list[Any]:
     """Put the letter of each study at its line, where the lines are furthest apart."""
+    from epsilens.show.offline import layer_of
+
     curves = {}
     for study in studies:
         own = f"{field}_{study.place}"
@@ -363,9 +367,7 @@ def _labels(
         texts.append((words, COLOURS[place], size[1] - height))
     layers: list[Any] = []
     for words, colour, height in texts:
-        spot = alt.Chart(alt.InlineData(values=[{"epsilon": at}])).encode(
-            x="epsilon:Q", y=alt.value(height)
-        )
+        spot = layer_of([{"epsilon": at}]).encode(x="epsilon:Q", y=alt.value(height))
         look = {
             "align": "left" if is_left else "right",
             "baseline": "bottom",
@@ -398,12 +400,14 @@ def _spread(heights: np.ndarray[Any, np.dtype[np.float64]], *, most: float) -> l
 
 
 def _recommended_lines(alt: Any, studies: Sequence[_Study]) -> list[Any]:
+    from epsilens.show.offline import layer_of
+
     lines = []
     for study in studies:
         epsilon = study.recommended
         if epsilon is None or not 0 < epsilon < math.inf:
             continue
-        at = alt.Chart(alt.InlineData(values=[{"epsilon": epsilon}]))
+        at = layer_of([{"epsilon": epsilon}])
         mark = at.mark_rule(
             size=1.6,
             color=COLOURS[study.place],

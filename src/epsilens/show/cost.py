@@ -145,7 +145,7 @@ def cost_plot(
     """
     import altair as alt
 
-    from epsilens.show.offline import SharedRows
+    from epsilens.show.offline import Plot, SharedRows, layer_of
 
     rows, aside = plotted_rows(document, outcome)
     tolerance = tolerance_for(outcome, max_loss_increase)
@@ -169,9 +169,9 @@ def cost_plot(
         alt.Tooltip("low:Q", title="9 in 10 runs: from", format="+.4~g"),
         alt.Tooltip("high:Q", title="to", format="+.4~g"),
     ]
-    base = alt.Chart(data).transform_filter("isValid(datum.change)")
-    zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color="#9a9fa8", size=1)
-    layers: list[Any] = [zero.encode(y="zero:Q")]
+    base = Plot(data).transform_filter("isValid(datum.change)")
+    zero = layer_of([{"zero": 0}]).mark_rule(color="#9a9fa8", size=1)
+    layers: list[Any] = [zero.encode(y=alt.Y("zero:Q"))]
     if any(row["change"] is None for row in rows):
         layers = _unanswered_zones(alt, rows, x) + layers
     banded = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
@@ -179,9 +179,15 @@ def cost_plot(
     if len(set(drawn_budgets)) > 1:
         layers += [
             banded.mark_area(opacity=0.16 if len(groups) <= 2 else 0.11).encode(
-                x=x, y=from_low, y2="high:Q", detail="segment:N", **marks["band"]
+                x=x,
+                y=from_low,
+                y2=alt.Y2("high:Q"),
+                detail=alt.Detail("segment:N"),
+                **marks["band"],
             ),
-            base.mark_line(size=2.2).encode(x=x, y=y, detail="segment:N", **marks["line"]),
+            base.mark_line(size=2.2).encode(
+                x=x, y=y, detail=alt.Detail("segment:N"), **marks["line"]
+            ),
             base.mark_point(size=38, strokeWidth=1.6, opacity=1).encode(
                 x=x, y=y, tooltip=tooltip, **marks["point"]
             ),
@@ -194,7 +200,7 @@ def cost_plot(
             layers += [
                 banded.transform_filter(mine)
                 .mark_rule(size=2.2, xOffset=aside_by)
-                .encode(x=x, y=from_low, y2="high:Q", **marks["line"]),
+                .encode(x=x, y=from_low, y2=alt.Y2("high:Q"), **marks["line"]),
                 base.transform_filter(mine)
                 .mark_point(size=60, strokeWidth=1.6, opacity=1, xOffset=aside_by)
                 .encode(x=x, y=y, tooltip=tooltip, **marks["point"]),
@@ -214,6 +220,8 @@ def cost_plot(
 
 def _unanswered_zones(alt: Any, rows: list[dict[str, Any]], x: Any) -> list[Any]:
     """Shade the budgets at which no group has a number, and say so there."""
+    from epsilens.show.offline import layer_of
+
     known = {row["epsilon"] for row in rows if row["change"] is not None}
     budgets = sorted({row["epsilon"] for row in rows})
     ends = budget_limits(budgets[0], budgets[-1])
@@ -233,8 +241,8 @@ def _unanswered_zones(alt: Any, rows: list[dict[str, Any]], x: Any) -> list[Any]
     narrow = (ends[1] / ends[0]) ** 0.2
     named = [{"epsilon": math.sqrt(low * high)} for low, high in zones if high / low > narrow]
     return [
-        alt.Chart(alt.InlineData(values=shaded)).mark_rect(color=_ZONE).encode(x=x, x2="to:Q"),
-        alt.Chart(alt.InlineData(values=named))
+        layer_of(shaded).mark_rect(color=_ZONE).encode(x=x, x2="to:Q"),
+        layer_of(named)
         .mark_text(text="no estimate", color=INK, fontSize=12.5)
         .encode(x=x, y=alt.value(18)),
     ]

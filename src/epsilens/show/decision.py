@@ -111,7 +111,7 @@ def decision_chart(
     above = plot.chart.properties(
         title=panel_title(alt, f"What it costs ({cost_type(document.cost)})", width)
     )
-    line = _line(alt, chosen.epsilon)
+    line = _line(chosen.epsilon)
     lines = [
         recommended_text(document),
         *subtitle_lines(document.cost, plot.rows, plot.aside, outcome=outcome),
@@ -214,8 +214,10 @@ def recommended_text(document: DecisionDocument) -> str:
     return f"Recommended: ε = {epsilon_text(chosen.epsilon)}, {why}."
 
 
-def _line(alt: Any, epsilon: float | None) -> list[Any]:
+def _line(epsilon: float | None) -> list[Any]:
+    from epsilens.show.offline import layer_of
+
     if epsilon is None or not 0 < epsilon < math.inf:
         return []
-    at = alt.Chart(alt.InlineData(values=[{"epsilon": epsilon}]))
+    at = layer_of([{"epsilon": epsilon}])
     return [at.mark_rule(size=2, color=ACCENT, clip=True).encode(x="epsilon:Q")]

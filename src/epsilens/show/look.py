@@ -86,13 +86,15 @@ def axis_ends(alt: Any, size: tuple[int, int] | None = None) -> list[Any]:
     >>> len(axis_ends(altair))
     2
     """
-    privacy = alt.Chart(alt.InlineData(values=[{}]), name=AXIS_ENDS[0])
-    accuracy = alt.Chart(alt.InlineData(values=[{}]), name=AXIS_ENDS[1])
-    right = alt.value(alt.expr("width") if size is None else size[0])
-    below = alt.value(alt.expr("height + 33") if size is None else size[1] + 33)
+    from epsilens.show.offline import layer_of
+
+    privacy = layer_of([{}]).properties(name=AXIS_ENDS[0])
+    accuracy = layer_of([{}]).properties(name=AXIS_ENDS[1])
+    right = alt.XValue(alt.expr("width") if size is None else size[0])
+    below = alt.YValue(alt.expr("height + 33") if size is None else size[1] + 33)
     return [
         privacy.mark_text(align="left", fontSize=12.5, color=INK, text="← more privacy").encode(
-            x=alt.value(0), y=below
+            x=alt.XValue(0), y=below
         ),
         accuracy.mark_text(align="right", fontSize=12.5, color=INK, text="more accuracy →").encode(
             x=right, y=below
@@ -224,12 +226,14 @@ def dashed_limit(alt: Any, limit: float, *, words: str, width: int | None = None
     >>> [layer.to_dict()["mark"]["type"] for layer in dashed_limit(altair, 0.1, words="accepted")]
     ['rule', 'text']
     """
-    line = alt.Chart(alt.InlineData(values=[{"limit": limit}]))
+    from epsilens.show.offline import layer_of
+
+    line = layer_of([{"limit": limit}])
     return [
-        line.mark_rule(strokeDash=[6, 4], size=1.4, color=INK).encode(y="limit:Q"),
+        line.mark_rule(strokeDash=[6, 4], size=1.4, color=INK).encode(y=alt.Y("limit:Q")),
         line.mark_text(
             align="right", baseline="bottom", dy=-4, fontSize=12, color=INK, text=words
-        ).encode(y="limit:Q", x=alt.value(alt.expr("width") if width is None else width)),
+        ).encode(y=alt.Y("limit:Q"), x=alt.XValue(alt.expr("width") if width is None else width)),
     ]
 
 

@@ -6,8 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from epsilens.decision.question import DEFAULT_MAX_ADVANTAGE
 from epsilens.document import (
@@ -53,6 +55,9 @@ from epsilens.show.report_data import (
     undirected,
     unprotected,
 )
+
+if TYPE_CHECKING:
+    import jinja2
 
 _ATTACK_WORDS = {
     "answer": "the answer is guessed",
@@ -169,6 +174,25 @@ def write_report(
     return target
 
 
+@cache
+def _templates() -> jinja2.Environment:
+    """Return what the report is written with; compiling it takes longer than writing a report."""
+    import jinja2
+
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("epsilens.show"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _source(name: str) -> str:
+    """Return the text of a file beside the template."""
+    return (files("epsilens.show") / "templates" / name).read_text(encoding="utf-8")
+
+
 def _render(
     document: WhatIfDocument | DecisionDocument,
     title: str | None,
@@ -178,24 +202,18 @@ def _render(
     *,
     original: dict[str, Any],
 ) -> str:
-    import jinja2
     import vl_convert
+    from altair.utils.schemapi import debug_mode
 
-    loader = jinja2.PackageLoader("epsilens.show")
-    environment = jinja2.Environment(
-        loader=loader,
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     cost = document.cost
     accepted = _number(recommendation, "max_loss_increase")
     recommended = _number(recommendation, "epsilon")
     holds = recommendation is not None and bool(recommendation.get("holds", True))
     opening = _opening(document, recommendation, recommended, holds=holds)
     start, at = opening.cell, axis_budget(cost, opening.on_axis)
-    drawn = page_charts(document, at, accepted)
+    # Altair would hold every part against its schema; tests do that with whole charts.
+    with debug_mode(False):
+        drawn = page_charts(document, at, accepted)
     keys = drawn.pop("keys")
     groups = group_data(document, question)
     is_decision = document.risk is not None
@@ -225,82 +243,89 @@ def _render(
     }
     bundle = chart_library()
     parts = ("numbers.js", "rule.js", "report.js")
-    script = inline_script("\n".join(loader.get_source(environment, name)[0] for name in parts))
+    script = inline_script("\n".join(_source(name) for name in parts))
     named = title or f"What a privacy budget costs{' and what it buys' if is_decision else ''}"
     outcome, protected = next(iter(drawn["charts"])), protected_words(cost, question)
-    chart = document_chart(document, outcome, accepted)
+    with debug_mode(False):
+        chart = document_chart(document, outcome, accepted)
     many = document.risk is not None and len(document.risk.protect) > 1
-    return environment.get_template("report.html.j2").render(
-        title=named,
-        policy=security_policy(bundle, script),
-        style=loader.get_source(environment, "report.css")[0],
-        bundle=bundle,
-        script=script,
-        page_data=inline_json(data),
-        document_json=inline_json(original),
-        # For readers without scripts; it can also be saved.
-        still=vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[]),
-        is_decision=is_decision,
-        data_name=question.get("data"),
-        protected=protected,
-        is_model_release=is_model_release(cost),
-        groups=groups,
-        start=start,
-        start_row=cell_data(document, start, question),
-        chart_words=drawn["charts"][outcome]["description"],
-        caption=drawn["captions"][outcome],
-        outcomes=[(name, OUTCOME_NAMES[name]) for name in drawn["charts"]],
-        attacks=[
-            (name, _ATTACK_WORDS["answers" if many and name == "answer" else name])
-            for name in drawn["risk_charts"]
-        ],
-        many=many,
-        attacker=ATTACKER,
-        opening=opening,
-        budget_shown=f"ε = {epsilon_text(axis_budget(cost, start))}",
-        own_limits=_own_limits(document, many=many),
-        own_answer=f"ε = {epsilon_text(recommended)}" if holds and recommended else _NONE,
-        advantage_limit=_advantage_words(_number(recommendation, "max_advantage"), is_default),
-        default_advantage=_advantage_words(DEFAULT_MAX_ADVANTAGE, True),
-        risk_captions=drawn["risk_captions"],
-        risk_notes=None if document.risk is None else " ".join(view(document.risk).notes),
-        risk_chart_words=next(
-            (spec["description"] for spec in drawn["risk_charts"].values()), None
-        ),
-        keys=keys,
-        recommendation=recommendation,
-        lever=getattr(document, "lever", None),
-        accepted=_typed(accepted),
-        feared=_typed(_number(recommendation, "max_attack_rate"), 100.0),
-        measured=_may_be_measured(document),
-        steps=data["steps"],
-        is_recommended=advised and not opening.verdict and recommended == axis_budget(cost, start),
-        holds=holds,
-        command=command,
-        cost_type=cost_type(cost),
-        runs="of the runs" if cost_type(cost) == "measured" else "real runs",
-        unit=loss_unit(cost),
-        gaps=gaps_of(cost, cost.cells),
-        by_record=any(cell.epsilon is None for cell in cost.cells),
-        warnings=document.warnings,
-        meanings=[
-            (name, NUMBER_TYPE_MEANINGS[name])
-            for name in NUMBER_TYPES
-            if name != "proven given b" or is_decision
-        ],
-        limits=unprotected(
-            protected,
+    return (
+        _templates()
+        .get_template("report.html.j2")
+        .render(
+            title=named,
+            policy=security_policy(bundle, script),
+            style=_source("report.css"),
+            bundle=bundle,
+            script=script,
+            page_data=inline_json(data),
+            document_json=inline_json(original),
+            # For readers without scripts; it can also be saved.
+            still=vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[]),
+            is_decision=is_decision,
+            data_name=question.get("data"),
+            protected=protected,
             is_model_release=is_model_release(cost),
-            attacks=document.risk,
-            risk=risk_at(document, start),
-        ),
-        others=[
-            (name, f"{low:g}" if low == high else f"{low:g} to {high:g}", source)
-            for name, low, high, source in OTHERS
-        ],
-        others_warning=OTHERS_WARNING,
-        baseline=baseline_rows(cost),
-        origins=origin_rows(document),
+            groups=groups,
+            start=start,
+            start_row=cell_data(document, start, question),
+            chart_words=drawn["charts"][outcome]["description"],
+            caption=drawn["captions"][outcome],
+            outcomes=[(name, OUTCOME_NAMES[name]) for name in drawn["charts"]],
+            attacks=[
+                (name, _ATTACK_WORDS["answers" if many and name == "answer" else name])
+                for name in drawn["risk_charts"]
+            ],
+            many=many,
+            attacker=ATTACKER,
+            opening=opening,
+            budget_shown=f"ε = {epsilon_text(axis_budget(cost, start))}",
+            own_limits=_own_limits(document, many=many),
+            own_answer=f"ε = {epsilon_text(recommended)}" if holds and recommended else _NONE,
+            advantage_limit=_advantage_words(_number(recommendation, "max_advantage"), is_default),
+            default_advantage=_advantage_words(DEFAULT_MAX_ADVANTAGE, True),
+            risk_captions=drawn["risk_captions"],
+            risk_notes=None if document.risk is None else " ".join(view(document.risk).notes),
+            risk_chart_words=next(
+                (spec["description"] for spec in drawn["risk_charts"].values()), None
+            ),
+            keys=keys,
+            recommendation=recommendation,
+            lever=getattr(document, "lever", None),
+            accepted=_typed(accepted),
+            feared=_typed(_number(recommendation, "max_attack_rate"), 100.0),
+            measured=_may_be_measured(document),
+            steps=data["steps"],
+            is_recommended=advised
+            and not opening.verdict
+            and recommended == axis_budget(cost, start),
+            holds=holds,
+            command=command,
+            cost_type=cost_type(cost),
+            runs="of the runs" if cost_type(cost) == "measured" else "real runs",
+            unit=loss_unit(cost),
+            gaps=gaps_of(cost, cost.cells),
+            by_record=any(cell.epsilon is None for cell in cost.cells),
+            warnings=document.warnings,
+            meanings=[
+                (name, NUMBER_TYPE_MEANINGS[name])
+                for name in NUMBER_TYPES
+                if name != "proven given b" or is_decision
+            ],
+            limits=unprotected(
+                protected,
+                is_model_release=is_model_release(cost),
+                attacks=document.risk,
+                risk=risk_at(document, start),
+            ),
+            others=[
+                (name, f"{low:g}" if low == high else f"{low:g} to {high:g}", source)
+                for name, low, high, source in OTHERS
+            ],
+            others_warning=OTHERS_WARNING,
+            baseline=baseline_rows(cost),
+            origins=origin_rows(document),
+        )
     )
 
 

@@ -322,11 +322,11 @@ def draw_panel(
     """
     import altair as alt
 
-    from epsilens.show.offline import SharedRows
+    from epsilens.show.offline import Plot, layer_of
 
     drawn_at = [float(row["epsilon"]) for row in rows]
     single = len(set(drawn_at)) == 1
-    base = alt.Chart(SharedRows(values=rows) if data is None else alt.NamedData(name=data))
+    base = layer_of(rows) if data is None else Plot(alt.NamedData(name=data))
     x = budget_axis(alt, drawn_at if budgets is None else budgets, title=title)
     low, high = panel_limits(panel, rows, limit) if ends is None else ends
     scale = alt.Scale(domain=[low, high], nice=False, zero=False)
@@ -349,7 +349,11 @@ def draw_panel(
         mark = ground.mark_bar(width=4 * _BAR) if single else ground.mark_area(clip=True)
         layers.append(
             mark.encode(
-                x=x, y=y(start), y2=f"{end}:Q", color=alt.value(FLOOR), opacity=alt.value(0.6)
+                x=x,
+                y=y(start),
+                y2=alt.Y2(f"{end}:Q"),
+                color=alt.ColorValue(FLOOR),
+                opacity=alt.OpacityValue(0.6),
             )
         )
     for number, line in reversed(list(enumerate(drawn))):  # what matters most lies on top
@@ -372,8 +376,8 @@ def _line_layers(
     alt: Any, base: Any, line: Series, x: Any, y: Any, *, aside: dict[str, float], single: bool
 ) -> list[Any]:
     known = base.transform_filter(f"isValid(datum.{line.field})")
-    parted = {} if line.segment is None else {"detail": f"{line.segment}:N"}
-    look = {"stroke": alt.value(line.colour)}
+    parted = {} if line.segment is None else {"detail": alt.Detail(f"{line.segment}:N")}
+    look = {"stroke": alt.StrokeValue(line.colour)}
     tooltip = [
         alt.Tooltip("epsilon:Q", title="ε", format=".3~g"),
         alt.Tooltip(f"{line.field}:Q", title=line.name, format=".4~g"),
@@ -387,9 +391,9 @@ def _line_layers(
             mark.encode(
                 x=x,
                 y=y(start),
-                y2=f"{end}:Q",
-                color=alt.value(line.colour),
-                opacity=alt.value(0.2),
+                y2=alt.Y2(f"{end}:Q"),
+                color=alt.ColorValue(line.colour),
+                opacity=alt.OpacityValue(0.2),
                 **parted,
             )
         )
@@ -401,11 +405,11 @@ def _line_layers(
         bounded = known.transform_filter(f"isValid(datum.{line.bar_to})")
         layers += [
             bounded.mark_rule(size=1.4, opacity=0.75, **aside).encode(
-                x=x, y=y(line.field), y2=f"{line.bar_to}:Q", **look
+                x=x, y=y(line.field), y2=alt.Y2(f"{line.bar_to}:Q"), **look
             ),
             bounded.transform_filter(f"datum.{line.bar_to} > {_CHANCE:g}")
             .mark_tick(orient="horizontal", thickness=1.4, size=9, **aside)
-            .encode(x=x, y=y(line.bar_to), color=alt.value(line.colour)),
+            .encode(x=x, y=y(line.bar_to), color=alt.ColorValue(line.colour)),
         ]
         tooltip.append(alt.Tooltip(f"{line.bar_to}:Q", title="at least", format=".4~g"))
     if not single:
@@ -437,13 +441,15 @@ def _line_layers(
                 size=2 * _BAR,
                 strokeDash=list(line.dash),
                 **aside,
-            ).encode(x=x, y=y(line.field), tooltip=tooltip, color=alt.value(line.colour))
+            ).encode(x=x, y=y(line.field), tooltip=tooltip, color=alt.ColorValue(line.colour))
         )
     return layers
 
 
 def _legend(alt: Any, drawn: Sequence[Series], names: list[str], *, room: int) -> Any:
     """Name the lines by what they look like: marks outside the plot carry the legend."""
+    from epsilens.show.offline import layer_of
+
     shapes = [_legend_shape(line) for line in drawn]
     colours = [line.colour for line in drawn]
     fills = [line.colour if line.shape == "circle" else "white" for line in drawn]
@@ -454,7 +460,7 @@ def _legend(alt: Any, drawn: Sequence[Series], names: list[str], *, room: int) -
     def scale(values: list[str]) -> Any:
         return alt.Scale(domain=names, range=values)
 
-    nothing = alt.Chart(alt.InlineData(values=[{"what": name} for name in names]))
+    nothing = layer_of([{"what": name} for name in names])
     return nothing.mark_point(size=0, opacity=0).encode(
         stroke=alt.Stroke("what:N", scale=scale(colours), legend=legend),
         fill=alt.Fill("what:N", scale=scale(fills), legend=legend),

@@ -34,7 +34,7 @@ def case(request):
     mask = rng.random(n) < 0.8
     codes = rng.integers(0, len(values), n)
     noise = summarise_group(problem, codes, loss.statistic(values), mask)
-    channels = [RandomizedResponse(len(values), epsilon).matrix for epsilon in (0.2, 3.0, 5.0)]
+    channels = [RandomizedResponse(len(values), epsilon).matrix for epsilon in (0.2, 4.0, 6.0)]
     runs = draw_runs(problem, noise, channels, n_draws=N_DRAWS, seed=np.random.SeedSequence(21))
     return noise, channels, runs
 
