@@ -133,7 +133,7 @@ class SharedRows(alt.InlineData):
         return self
 
 
-def layer_of(rows: list[dict[str, Any]]) -> Plot:
+def layer_of(rows: list[dict[str, Any]]) -> Any:
     """Return a layer without marks that shows these rows.
 
     Examples
