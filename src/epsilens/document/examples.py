@@ -7,18 +7,12 @@ from typing import Any
 
 from epsilens.document.decision import MechanismCurve
 from epsilens.document.kinds import MODELS, Document, DocumentKind
+from epsilens.document.parts import Baseline
 from epsilens.document.risk import RiskDocument
 from epsilens.document.whatif import WhatIfDocument
 from epsilens.errors import InputError
 
-_START = {
-    "loss": 0.5,
-    "accuracy": 0.7,
-    "auc": 0.7,
-    "n_train": 75,
-    "n_test": 25,
-    "n_parameters": 3,
-}
+_START = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
 _WHATIF = {
     "kind": "whatif",
     "provenance": {"method": "exact"},

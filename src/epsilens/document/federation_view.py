@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
 from epsilens.document.federation import FederationDocument, FederationValuation, FederationVersion
@@ -101,6 +101,11 @@ def sites_text(sites: Iterable[int]) -> str:
     )
 
 
+def _named(word: str, numbers: Collection[int]) -> str:
+    """Name one or more sites, or versions, by their numbers."""
+    return f"{word}{'' if len(numbers) == 1 else 's'} {sites_text(numbers)}"
+
+
 def _sentences(document: FederationDocument) -> list[str]:
     """Say in words what happened, who learnt what, and what is covered."""
     said = []
@@ -134,7 +139,7 @@ def _happened(
     preview: FederationVersion | None,
     before: FederationVersion | None,
 ) -> str:
-    who = _who(version.sites)
+    who = _named("Site", version.sites)
     if version.operation == "train":
         # Reached by rounds with all sites.
         rounds = f"{version.rounds:,} {'round' if version.rounds == 1 else 'rounds'}"
@@ -188,9 +193,12 @@ def _learnt(document: FederationDocument) -> list[str]:
             f"{_alone(masked)}; how many records each site has it was told"
         )
         clear = [v.version for v in document.versions if not v.masked]
-        seen = hidden if not clear else f"{_in_versions(v.version for v in masked)} {hidden}"
+        seen = hidden
         if clear:
-            seen += f"; {_in_versions(clear)}, in clear, it saw those of each site"
+            seen = (
+                f"in {_named('version', [v.version for v in masked])} {hidden}; "
+                f"in {_named('version', clear)}, in clear, it saw those of each site"
+            )
     said = [
         f"Who learnt what: {seen}; each site saw the models and nothing else of other sites. "
         f"{messages:,} messages with numbers, {size / 1000:,.1f} kB."
@@ -201,11 +209,6 @@ def _learnt(document: FederationDocument) -> list[str]:
             f"confirmations included, {document.carried_bytes / 1000:,.1f} kB."
         )
     return said
-
-
-def _in_versions(numbers: Iterable[int]) -> str:
-    found = list(numbers)
-    return f"in {'version' if len(found) == 1 else 'versions'} {sites_text(found)}"
 
 
 def _alone(versions: Sequence[FederationVersion]) -> str:
@@ -230,8 +233,7 @@ def _alone(versions: Sequence[FederationVersion]) -> str:
         (accepted, "the sums of what {who} had on offer"),
     ):
         if sites:
-            who = f"{'site' if len(sites) == 1 else 'sites'} {sites_text(sites)}"
-            parts.append(what.format(who=who))
+            parts.append(what.format(who=_named("site", sites)))
     return f", but for {' and '.join(parts)}" if parts else ""
 
 
@@ -242,7 +244,7 @@ def _spent(document: FederationDocument) -> list[str]:
         totals.setdefault((entry.total_epsilon, entry.private), []).append(site)
     said = []
     for (total, private), sites in totals.items():
-        whose = f"{'site' if len(sites) == 1 else 'sites'} {sites_text(sites)}"
+        whose = _named("site", sites)
         if private:
             said.append(
                 f"Spent in all at {whose}: ε = {epsilon_text(total)} of a record's budget (proven)."
@@ -250,10 +252,6 @@ def _spent(document: FederationDocument) -> list[str]:
         else:
             said.append(f"At {whose} nothing is guaranteed any more.")
     return said
-
-
-def _who(sites: list[int]) -> str:
-    return f"{'Site' if len(sites) == 1 else 'Sites'} {sites_text(sites)}"
 
 
 def _tested(version: FederationVersion) -> str:

@@ -235,14 +235,10 @@ def relaxed_sentence(relaxed: Sequence[RelaxedEpsilon], *, epsilon: float | None
             f"Without {which} ε = {epsilon_text(one.equivalent)}{reach and f' ({reach})'} exposes {whom} as "
             f"much as {here} does with all of them"
         )
-    elif one.gain == "larger":
+    elif one.gain != "within the noise":
+        reached, how = (last, "less") if one.gain == "larger" else (first, "more")
         said = (
-            f"Without {which} even ε = {epsilon_text(last)} exposes {whom} less than {here} does "
-            "with all of them, and the grid ends there"
-        )
-    elif one.gain == "smaller":
-        said = (
-            f"Without {which} even ε = {epsilon_text(first)} exposes {whom} more than {here} does "
+            f"Without {which} even ε = {epsilon_text(reached)} exposes {whom} {how} than {here} does "
             "with all of them, and the grid ends there"
         )
     else:
@@ -364,18 +360,14 @@ def _value_sentences(document: ValueDocument) -> list[str]:
     """Say in words what was found."""
     unit, mean = loss_unit(document), document.mean or 0.0
     count = f"{document.n:,}"
-    if document.scored == "training":
-        moves = "rises" if mean >= 0 else "falls"
-        first = (
-            f"Without one record the test loss {moves} by {abs(mean):.3g} {unit} on average, over "
-            f"{count} training records."
-        )
-    else:
-        moves = "falls" if mean >= 0 else "rises"
-        first = (
-            f"With one more record the test loss {moves} by {abs(mean):.3g} {unit} on average, over "
-            f"{count} candidates."
-        )
+    goes = document.scored == "training"
+    change, whose = (
+        ("Without one record", "training records")
+        if goes
+        else ("With one more record", "candidates")
+    )
+    moves = "rises" if goes == (mean >= 0) else "falls"
+    first = f"{change} the test loss {moves} by {abs(mean):.3g} {unit} on average, over {count} {whose}."
     clearly = ""
     if document.clearly_harmful is not None:
         clearly = (
@@ -460,9 +452,5 @@ def _error(point: ValuePoint) -> str:
 
 
 def _with_error(point: ValuePoint) -> str:
-    return _signed(point.loss_change or 0.0) + _error(point)
-
-
-def _signed(value: float) -> str:
-    sign = "−" if value < 0 else "+"
-    return f"{sign}{abs(value):.3g}"
+    value = point.loss_change or 0.0
+    return f"{'−' if value < 0 else '+'}{abs(value):.3g}{_error(point)}"

@@ -136,10 +136,10 @@ def change_text(value: float | None, *, decimals: int = 4, plus: str = "+") -> s
         return NOTHING
     if math.isinf(value):
         return f"{plus}∞" if value > 0 else f"{MINUS}∞"
-    if rounds_to_zero(value, decimals=decimals):
-        return f"{0:.{decimals}f}"
-    sign = plus if value > 0 else MINUS
-    return f"{sign}{abs(value):,.{decimals}f}"
+    text = f"{abs(value):,.{decimals}f}"
+    if not text.strip("0."):
+        return text
+    return f"{plus if value > 0 else MINUS}{text}"
 
 
 def loss_text(value: float | None, *, decimals: int = 4) -> str:

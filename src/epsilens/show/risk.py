@@ -544,6 +544,7 @@ def risk_chart(document: RiskDocument, *, width: int = 640, height: int = 230) -
         for panel in panels
     ]
     apart = {name: "independent" for name in ("stroke", "fill", "shape")}
+    opening = f"{TITLE}, {models_text(document)}, against the privacy budget epsilon."
     chart: alt.VConcatChart = dressed(
         alt.vconcat(
             *plots,
@@ -551,7 +552,7 @@ def risk_chart(document: RiskDocument, *, width: int = 640, height: int = 230) -
             resolve=alt.Resolve(scale=apart, legend=apart),
             padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
             title=alt.TitleParams(text=TITLE, subtitle=subtitle(_subtitle(document), width)),
-            description=_spoken(document, rows, panels),
+            description=" ".join([opening, *(spoken_panel(panel, rows) for panel in panels)]),
         ),
         title_offset=16,
     )
@@ -567,12 +568,6 @@ def _subtitle(document: RiskDocument) -> list[str]:
             "chance alone: inside the grey it shows nothing."
         )
     return lines + outside_lines(document)
-
-
-def _spoken(document: RiskDocument, rows: list[dict[str, Any]], panels: list[Panel]) -> str:
-    """Say in words what the chart shows, for those who do not see it."""
-    opening = f"{TITLE}, {models_text(document)}, against the privacy budget epsilon."
-    return " ".join([opening, *(spoken_panel(panel, rows) for panel in panels)])
 
 
 def outside_lines(document: RiskDocument) -> list[str]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from epsilens._validate import as_count
 from epsilens.document import ReleaseDocument
 from epsilens.document.kinds import Document
-from epsilens.document.view import Table as ViewTable
 from epsilens.document.view import view
 
 if TYPE_CHECKING:
@@ -52,67 +51,6 @@ _WIDEST_NAME = 18
 """Characters that a column's name keeps in any case; a longer one takes several lines."""
 
 
-def rich_table(table: ViewTable, **look: Any) -> Table:
-    """Draw a table: its title to the left, a line under its head, and notes below, one a line.
-
-    Groups are sections, and the name of a group stands once.
-
-    Parameters
-    ----------
-    table : epsilens.document.view.Table
-        A table of a view.
-    **look
-        Anything else that `rich.table.Table` takes.
-
-    Returns
-    -------
-    rich.table.Table
-        A table for `rich.console.Console.print`.
-
-    Examples
-    --------
-    >>> from epsilens.document.view import Line, Row
-    >>> lines = tuple(Line((Row("n", "n", str(n)), Row("square", "n²", str(n * n))))
-    ...               for n in (1, 2, 3))
-    >>> rich_table(ViewTable("squares", lines)).row_count
-    3
-    """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    drawn = Table(
-        title=Text(table.title, style="bold"),
-        title_justify="left",
-        caption=Text("\n".join(table.notes)) if table.notes else None,
-        caption_justify="left",
-        header_style="",
-        box=SIMPLE_HEAD,
-        **look,
-    )
-    has_groups = any(line.group is not None for line in table.lines)
-    if has_groups:
-        drawn.add_column("group", overflow="fold")
-    for place, key in enumerate(table.keys):
-        rows = [line.rows[place] for line in table.lines]
-        drawn.add_column(
-            rows[0].title,
-            justify="right" if rows[0].is_number else "left",
-            **_column_look(key, rows[0].title, [row.text for row in rows]),
-        )
-    last: str | None = None
-    for line in table.lines:
-        texts = [row.text for row in line.rows]
-        if has_groups:
-            if last not in (None, line.group):
-                drawn.add_section()
-            texts.insert(0, "" if line.group == last else line.group or "")
-            last = line.group
-        style = "bold" if line.is_chosen else "dim" if line.is_faint else ""
-        drawn.add_row(*map(Text, texts), style=style)
-    return drawn
-
-
 def _column_look(key: str, title: str, texts: Sequence[str]) -> dict[str, Any]:
     """Say how a column gives way: first its title takes several lines, then a range; a number never."""
     longest = max(map(len, texts), default=0)
@@ -130,6 +68,9 @@ def _column_look(key: str, title: str, texts: Sequence[str]) -> dict[str, Any]:
 
 def document_table(document: Document, *, place: int = 0, max_rows: int = 12) -> Table:
     """Show a table of a document, as its view has it.
+
+    The title stands to the left, a line under the head, and notes below, one a line. Groups are
+    sections, and the name of a group stands once.
 
     Parameters
     ----------
@@ -157,13 +98,46 @@ def document_table(document: Document, *, place: int = 0, max_rows: int = 12) ->
     >>> document_table(example_document("audit")).row_count
     7
     """
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
     as_count(max_rows, name="max_rows", least=1 if document.kind == "whatif" else 2)
     table = view(document).tables[place]
     if document.kind in _GRIDS:
         table = table.thinned(max_rows, _ALL_ROWS)
     if (document.kind, place) in _COLUMNS:
         table = table.select(_COLUMNS[document.kind, place])
-    return rich_table(table, **_LOOKS.get(document.kind, {}))
+    drawn = Table(
+        title=Text(table.title, style="bold"),
+        title_justify="left",
+        caption=Text("\n".join(table.notes)) if table.notes else None,
+        caption_justify="left",
+        header_style="",
+        box=SIMPLE_HEAD,
+        **_LOOKS.get(document.kind, {}),
+    )
+    has_groups = any(line.group is not None for line in table.lines)
+    if has_groups:
+        drawn.add_column("group", overflow="fold")
+    for key in table.keys:
+        rows = [line[key] for line in table.lines]
+        drawn.add_column(
+            rows[0].title,
+            justify="right" if rows[0].is_number else "left",
+            **_column_look(key, rows[0].title, [row.text for row in rows]),
+        )
+    last: str | None = None
+    for line in table.lines:
+        texts = [row.text for row in line.rows]
+        if has_groups:
+            if last not in (None, line.group):
+                drawn.add_section()
+            texts.insert(0, "" if line.group == last else line.group or "")
+            last = line.group
+        style = "bold" if line.is_chosen else "dim" if line.is_faint else ""
+        drawn.add_row(*map(Text, texts), style=style)
+    return drawn
 
 
 def release_summary(document: ReleaseDocument) -> Text:
