@@ -565,14 +565,30 @@ class Ensemble:
             is_seeded=random_state is not None,
         )
 
-    def require_seed(self, checkpoint: str | Path | None) -> None:
-        """Refuse a checkpoint without a seed."""
+    def store(
+        self,
+        checkpoint: str | Path | None,
+        *more: FloatArray,
+        what: str,
+        **settings: object,
+    ) -> BlockStore:
+        """Return where finished models are kept; a checkpoint without a seed is refused."""
         if checkpoint is not None and not self.is_seeded:
             raise InputError(
                 argument="random_state",
                 expected="given with a checkpoint",
                 got="None: a run that goes on must draw what it would have drawn",
             )
+        identity = {
+            "what": what,
+            "settings": asdict(self.settings),
+            "plan": asdict(self.plan),
+            "n_models": len(self.membership),
+            "seed": self.seed,
+            "n_classes": self.network.n_classes,
+            **settings,
+        }
+        return BlockStore(checkpoint, identity, data=[self.X, self.codes, self.membership, *more])
 
     def blocks(
         self,
@@ -584,7 +600,6 @@ class Ensemble:
         scored: FloatArray | None = None,
     ) -> Iterator[NDArray[np.generic]]:
         """Yield what is kept of every block, in order, from the checkpoint where it is there."""
-        self.require_seed(checkpoint)
         capacity = batch_capacity(self.plan.expected_batch)
         size = (
             _models_in_cache(self.network, capacity, self.settings.dtype)
@@ -592,22 +607,11 @@ class Ensemble:
             else as_count(block_size, name="block_size")
         )
         n_models = len(self.membership)
-        first = range(0, n_models, size)
-        store = BlockStore(
-            checkpoint,
-            {
-                "what": what,
-                "settings": asdict(self.settings),
-                "plan": asdict(self.plan),
-                "n_models": n_models,
-                "block_size": size,
-                "seed": self.seed,
-                "n_classes": self.network.n_classes,
-            },
-            data=[self.X, self.codes, self.membership, *([] if scored is None else [scored])],
-        )
+        scored_rows = () if scored is None else (scored,)
+        store = self.store(checkpoint, *scored_rows, what=what, block_size=size)
         tasks = {
-            block: range(begin, min(begin + size, n_models)) for block, begin in enumerate(first)
+            block: range(first, min(first + size, n_models))
+            for block, first in enumerate(range(0, n_models, size))
         }
         training = NoisyTraining(
             table=BatchTable(self.X, self.codes, self.network, self.settings.dtype),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -154,21 +154,9 @@ def train_with_opacus(
     ensemble = Ensemble.check(
         X, codes, membership, settings, n_classes, expected_records, random_state, any_shape=True
     )
-    ensemble.require_seed(checkpoint)
     network = ensemble.network
     make = (lambda: torch_network(network)) if make_module is None else make_module
-    store = BlockStore(
-        checkpoint,
-        {
-            "what": "torch modules" if make_module else "torch networks",
-            "settings": asdict(settings),
-            "plan": asdict(ensemble.plan),
-            "seed": ensemble.seed,
-            "n_models": len(ensemble.membership),
-            "n_classes": network.n_classes,
-        },
-        data=[ensemble.X, ensemble.codes, ensemble.membership],
-    )
+    store = ensemble.store(checkpoint, what="torch modules" if make_module else "torch networks")
     modules = []
     for model in range(len(ensemble.membership)):
         module = (

@@ -13,8 +13,8 @@ import logging
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Any
 
 from epsilens._validate import INFINITY, as_count, as_epsilon, as_share
@@ -31,25 +31,6 @@ _LARGEST_NOISE = 1e6
 
 
 @dataclass(frozen=True)
-class AccountedPrivacy:
-    """The ε that a run of DP-SGD keeps, reckoned in two ways; both are upper bounds.
-
-    Attributes
-    ----------
-    epsilon_pld : float in [0, inf]
-        By privacy loss distributions: the one that is reported.
-    epsilon_rdp : float in [0, inf]
-        By Rényi differential privacy.
-    delta : float in (0, 1)
-        The δ of both.
-    """
-
-    epsilon_pld: float
-    epsilon_rdp: float
-    delta: float
-
-
-@dataclass(frozen=True)
 class NoiseCalibration:
     """The noise of a run of DP-SGD and what it keeps.
 
@@ -60,8 +41,10 @@ class NoiseCalibration:
         length. 0 means no noise and no privacy.
     epsilon : float in (0, inf]
         What was asked for.
-    epsilon_pld, epsilon_rdp : float
-        What is kept, see `AccountedPrivacy`; `epsilon_pld` never exceeds `epsilon`.
+    epsilon_pld : float in [0, inf]
+        What is kept, by privacy loss distributions: the one that is reported. Never above `epsilon`.
+    epsilon_rdp : float in [0, inf]
+        The same by Rényi differential privacy. Both are upper bounds.
     delta : float in (0, 1)
     sampling_probability : float in (0, 1]
         With which each record is in a step's batch, independently of all others.
@@ -79,7 +62,7 @@ class NoiseCalibration:
 
 def account(
     noise_multiplier: float, *, delta: float, sampling_probability: float, n_steps: int
-) -> AccountedPrivacy:
+) -> NoiseCalibration:
     """Say which ε a run of DP-SGD keeps.
 
     Parameters
@@ -93,8 +76,8 @@ def account(
 
     Returns
     -------
-    AccountedPrivacy
-        For adding or removing one record.
+    NoiseCalibration
+        For adding or removing one record; `epsilon` is the one that is kept.
 
     Notes
     -----
@@ -107,18 +90,25 @@ def account(
     >>> round(kept.epsilon_pld, 2), round(kept.epsilon_rdp, 2)
     (0.46, 0.51)
     """
-    _require_plan(delta, sampling_probability, n_steps)
+    as_share(delta, name="delta")
+    if not 0.0 < sampling_probability <= 1.0:
+        raise InputError(
+            argument="sampling_probability",
+            expected="greater than 0 and at most 1",
+            got=repr(sampling_probability),
+        )
+    as_count(n_steps, name="n_steps")
     if not (math.isfinite(noise_multiplier) and noise_multiplier >= 0.0):
         raise InputError(
             argument="noise_multiplier",
             expected="finite and at least 0",
             got=repr(noise_multiplier),
         )
-    if noise_multiplier == 0.0:
-        return AccountedPrivacy(math.inf, math.inf, delta)
-    rdp = _epsilon_rdp(noise_multiplier, delta, sampling_probability, n_steps)
-    pld = _epsilon_pld(noise_multiplier, delta, sampling_probability, n_steps, rdp)
-    return AccountedPrivacy(pld, rdp, delta)
+    pld = rdp = math.inf
+    if noise_multiplier > 0.0:
+        rdp = _epsilon_rdp(noise_multiplier, delta, sampling_probability, n_steps)
+        pld = _epsilon_pld(noise_multiplier, delta, sampling_probability, n_steps, rdp)
+    return NoiseCalibration(noise_multiplier, pld, pld, rdp, delta, sampling_probability, n_steps)
 
 
 @lru_cache(maxsize=256)
@@ -201,11 +191,10 @@ def calibrate_noise(
     >>> calibrate_noise(float("inf"), delta=1e-5, sampling_probability=0.05, n_steps=1).noise_multiplier
     0.0
     """
-    _require_plan(delta, sampling_probability, n_steps)
+    kept = partial(account, delta=delta, sampling_probability=sampling_probability, n_steps=n_steps)
+    without = kept(0.0)  # which checks the plan
     if math.isinf(as_epsilon(epsilon)):
-        return NoiseCalibration(
-            0.0, math.inf, math.inf, math.inf, delta, sampling_probability, n_steps
-        )
+        return without
     if epsilon > LARGEST_EPSILON:
         raise InputError(
             argument="epsilon",
@@ -213,20 +202,6 @@ def calibrate_noise(
             got=repr(epsilon),
             hint=f"Use {INFINITY} for no noise.",
         )
-    noise, kept = _least_noise(epsilon, delta, sampling_probability, n_steps)
-    return NoiseCalibration(
-        noise, epsilon, kept.epsilon_pld, kept.epsilon_rdp, delta, sampling_probability, n_steps
-    )
-
-
-def _least_noise(
-    epsilon: float, delta: float, sampling_probability: float, n_steps: int
-) -> tuple[float, AccountedPrivacy]:
-    def kept(noise: float) -> AccountedPrivacy:
-        return account(
-            noise, delta=delta, sampling_probability=sampling_probability, n_steps=n_steps
-        )
-
     enough = 1.0
     while _epsilon_rdp(enough, delta, sampling_probability, n_steps) > epsilon:
         enough *= 2.0
@@ -262,7 +237,7 @@ def _least_noise(
         if enough - too_little < 1e-9 * enough:
             break
         trial = _between(too_little, too_much_leak, enough, best.epsilon_pld, epsilon)
-    return enough, best
+    return replace(best, epsilon=epsilon)
 
 
 def _between(low: float, leak_low: float, high: float, leak_high: float, epsilon: float) -> float:
@@ -273,17 +248,6 @@ def _between(low: float, leak_low: float, high: float, leak_high: float, epsilon
     share = (math.log(leak_low) - aim) / (math.log(leak_low) - math.log(leak_high))
     share = min(max(share, 0.02), 0.98)
     return math.exp((1.0 - share) * math.log(low) + share * math.log(high))
-
-
-def _require_plan(delta: float, sampling_probability: float, n_steps: int) -> None:
-    as_share(delta, name="delta")
-    if not 0.0 < sampling_probability <= 1.0:
-        raise InputError(
-            argument="sampling_probability",
-            expected="greater than 0 and at most 1",
-            got=repr(sampling_probability),
-        )
-    as_count(n_steps, name="n_steps")
 
 
 def _event(noise_multiplier: float, sampling_probability: float, n_steps: int) -> Any:
