@@ -155,7 +155,7 @@ def _label(
         codes = np.arange(k, dtype=np.int64)
         numbers = codes.astype(np.float64)
         label = Label(
-            reading.label, numbers, domain, numbers, codes, origin="observed", is_class=True
+            reading.label, numbers, domain, numbers, codes, origin="observed", n_classes=k
         )
         return label, counts
     if seen is None or not 2 <= len(seen) <= LARGEST_NUMERIC_DOMAIN:

@@ -285,22 +285,33 @@ class Design:
                [ 1.,  1.]])
         """
         n_rows, n_features = features.shape
-        is_sparse = scipy.sparse.issparse(features)
-        if like is not None:
-            offset, scale, kept = like.offset, like.scale, like.kept
-        else:
-            centred = intercept is not None and is_free and not is_sparse
-            offset, size = _moments(features, centred=centred)
-            own = cls.scaled(offset, size, intercept=intercept, is_free=is_free, ridge=ridge)
-            offset, scale, kept = own.offset, own.scale, own.kept
+        if like is None:
+            # Mean (or 0) and root mean square around it, by column, without overflow.
+            offset = np.zeros(n_features)
+            if not isinstance(features, np.ndarray):
+                squares = np.asarray(features.multiply(features).sum(axis=0)).ravel()
+                size = np.sqrt(squares / n_rows)
+            else:
+                centred = intercept is not None and is_free
+                largest = np.abs(features).max(axis=0, initial=0.0)
+                unit = np.where(largest > 0, largest, 1.0)
+                if centred:
+                    offset = unit * (features / unit).mean(axis=0)
+                size = unit * np.sqrt(np.mean(((features - offset) / unit) ** 2, axis=0))
+                if centred:
+                    # A constant column's mean is off by rounding: what is left is not a variance.
+                    is_constant = size <= 8 * np.finfo(float).eps * largest
+                    offset = np.where(is_constant, features[0], offset)
+                    size = np.where(is_constant, 0.0, size)
+            like = cls.scaled(offset, size, intercept=intercept, is_free=is_free, ridge=ridge)
+        offset, scale, kept = like.offset, like.scale, like.kept
         chosen = kept[kept < n_features]
         constant = np.full((n_rows, len(kept) - len(chosen)), intercept or 0.0)
-        if is_sparse:
-            part = features if len(chosen) == n_features else features[:, chosen]
+        part = features if len(chosen) == n_features else features[:, chosen]
+        if not isinstance(features, np.ndarray):
             stacked = scipy.sparse.hstack([part, scipy.sparse.csr_array(constant)], format="csr")
             scaled = scipy.sparse.csr_array(stacked.multiply(1.0 / scale))
             return cls(matrix=scaled, scale=scale, kept=kept, offset=offset)
-        part = features if len(chosen) == n_features else features[:, chosen]
         matrix = np.empty((n_rows, len(kept)))
         matrix[:, : len(chosen)] = part
         matrix[:, len(chosen) :] = constant
@@ -340,26 +351,6 @@ class Design:
                 f"more than {FARTHEST:g} times as far out. Fix them, or mark them as missing."
             )
         return self
-
-
-def _moments(
-    features: FloatArray | scipy.sparse.csr_array, *, centred: bool
-) -> tuple[FloatArray, FloatArray]:
-    """Return mean (or 0) and root mean square around it, by column, without overflow."""
-    n_rows, n_columns = features.shape
-    if not isinstance(features, np.ndarray):
-        squares = np.asarray(features.multiply(features).sum(axis=0)).ravel()
-        return np.zeros(n_columns), np.sqrt(squares / n_rows)
-    largest = np.abs(features).max(axis=0, initial=0.0)
-    unit = np.where(largest > 0, largest, 1.0)
-    offset = unit * (features / unit).mean(axis=0) if centred else np.zeros(n_columns)
-    size = unit * np.sqrt(np.mean(((features - offset) / unit) ** 2, axis=0))
-    if centred:
-        # A constant column's mean is off by rounding: what is left is not a variance.
-        constant = size <= 8 * np.finfo(float).eps * largest
-        offset = np.where(constant, features[0], offset)
-        size = np.where(constant, 0.0, size)
-    return offset, size
 
 
 def distinct_rows(

@@ -33,8 +33,8 @@ class Label:
     origin : {"given", "declared", "observed"}
         Where the domain comes from: the caller, the dtype, or the data; an observed one tells which
         values occur.
-    is_class : bool
-        Whether the label is one of several classes, not a number.
+    n_classes : int
+        Number of classes; 0 for a regression, whose label is a number.
     n_unknown : int
         Categories that the dtype declares and the model does not know.
     """
@@ -45,13 +45,8 @@ class Label:
     values: FloatArray | None
     codes: NDArray[np.int64] | None
     origin: DomainOrigin
-    is_class: bool = False
+    n_classes: int = 0
     n_unknown: int = 0
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes; 0 for a regression."""
-        return len(self.values) if self.is_class and self.values is not None else 0
 
     def domain(self) -> tuple[NDArray[np.int64], FloatArray]:
         """Return the codes and the domain's values, for a label that can be randomised.
@@ -110,13 +105,20 @@ class Label:
                 f"{setting('categories')} of {shown!r} must be at least two different values, got "
                 f"{len(domain)} with {len(set(domain))} different."
             )
-        if self.categories is not None and self.codes is not None and self.values is not None:
-            if set(domain) == set(self.categories):
-                return replace(self, origin="given")
-            if self.is_class:
-                raise _not_the_classes(shown, len(domain), len(self.categories))
-        if not _all_numbers(domain):
-            raise _not_the_classes(shown, len(domain), len(self.categories or ()))
+        known = self.categories or ()
+        if set(domain) == set(known):
+            return replace(self, origin="given")
+        are_numbers = all(
+            isinstance(value, int | float | np.integer | np.floating)
+            and not isinstance(value, bool)
+            for value in domain
+        )
+        if self.n_classes or not are_numbers:
+            raise InputError(
+                f"{setting('categories')} of {shown!r} must be the {len(known)} classes the model "
+                f"distinguishes, got {len(domain)} values that are not these. Check the spelling, "
+                "and leave out answers that no training row has."
+            )
         values = np.sort(np.array(domain, dtype=np.float64))
         codes = np.searchsorted(values, self.y)
         outside = codes == len(values)
@@ -133,21 +135,6 @@ class Label:
             codes=codes.astype(np.int64),
             origin="given",
         )
-
-
-def _not_the_classes(name: str, given: int, known: int) -> InputError:
-    return InputError(
-        f"{setting('categories')} of {name!r} must be the {known} classes the model "
-        f"distinguishes, got {given} values that are not these. Check the spelling, and leave out "
-        "answers that no training row has."
-    )
-
-
-def _all_numbers(values: Sequence[object]) -> bool:
-    return all(
-        isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-        for value in values
-    )
 
 
 def _declared_categories(y: object) -> tuple[object, ...] | None:
@@ -223,7 +210,21 @@ def read_label(y: object, *, is_classifier: bool, classes: Sequence[object] | No
     declared = _declared_categories(y)
     origin: DomainOrigin = "observed" if declared is None else "declared"
     if not is_classifier:
-        return _read_target(values, name=name, declared=declared, origin=origin)
+        y = numbers_of(values, what="training")
+        known = y
+        if declared is not None:
+            known = numbers_of(np.array(declared, dtype=object), what="declared")
+        distinct = np.unique(known)
+        if len(distinct) > LARGEST_NUMERIC_DOMAIN or len(distinct) < 2:
+            return Label(name=name, y=y, categories=None, values=None, codes=None, origin=origin)
+        return Label(
+            name=name,
+            y=y,
+            categories=tuple(distinct.tolist()),
+            values=distinct,
+            codes=np.searchsorted(distinct, y).astype(np.int64),
+            origin=origin,
+        )
     observed = sorted_distinct(values)
     if len(observed) < 2:
         raise InputError(
@@ -239,7 +240,7 @@ def read_label(y: object, *, is_classifier: bool, classes: Sequence[object] | No
         values=np.arange(len(domain), dtype=np.float64),
         codes=codes,
         origin=origin,
-        is_class=True,
+        n_classes=len(domain),
         n_unknown=len(set(declared or ()) - set(domain)),
     )
 
@@ -271,12 +272,6 @@ def sorted_distinct(values: NDArray[np.generic]) -> tuple[object, ...]:
         ) from None
 
 
-def _as_array(values: Sequence[object]) -> NDArray[np.generic]:
-    array = np.empty(len(values), dtype=object)
-    array[:] = list(values)
-    return array
-
-
 def numbers_of(values: NDArray[np.generic], *, what: str) -> FloatArray:
     """Return the labels of a regression as finite numbers."""
     if values.dtype.kind not in "biuf":
@@ -290,29 +285,6 @@ def numbers_of(values: NDArray[np.generic], *, what: str) -> FloatArray:
     if not np.isfinite(numbers).all():
         raise InputError(f"the {what} labels must be finite numbers. Drop or fix those rows first.")
     return numbers
-
-
-def _read_target(
-    values: NDArray[np.generic],
-    *,
-    name: str | None,
-    declared: tuple[object, ...] | None,
-    origin: DomainOrigin,
-) -> Label:
-    y = numbers_of(values, what="training")
-    distinct = np.unique(
-        y if declared is None else numbers_of(_as_array(declared), what="declared")
-    )
-    if len(distinct) > LARGEST_NUMERIC_DOMAIN or len(distinct) < 2:
-        return Label(name=name, y=y, categories=None, values=None, codes=None, origin=origin)
-    return Label(
-        name=name,
-        y=y,
-        categories=tuple(distinct.tolist()),
-        values=distinct,
-        codes=np.searchsorted(distinct, y).astype(np.int64),
-        origin=origin,
-    )
 
 
 def encode_test_label(

@@ -358,10 +358,8 @@ def n_cores() -> int:
     return os.cpu_count() or 1
 
 
-@cache
-def _controller() -> ThreadpoolController:
-    """Return the libraries of threads; looking for them takes milliseconds, so it is done once."""
-    return ThreadpoolController()
+# Looking for the libraries of threads takes milliseconds, so it is done once.
+_controller = cache(ThreadpoolController)
 
 
 def one_blas_thread() -> AbstractContextManager[object]:
@@ -442,12 +440,7 @@ class LocalPasses:
     """
 
     def __init__(self, n_workers: int | None = None) -> None:
-        self._n_workers = n_workers
-
-    @property
-    def n_workers(self) -> int:
-        """How many threads there are."""
-        return self._n_workers or n_cores()
+        self.n_workers = n_workers or n_cores()
 
     def map(
         self, work: Callable[[Task], Result], tasks: Sequence[Task]

@@ -303,38 +303,31 @@ def is_fitted(estimator: BaseEstimator) -> bool:
     return True
 
 
-def _leaves(transformer: object) -> Iterator[object]:
-    """Yield the single transformers inside pipelines, column transformers and unions."""
+def _refuse_supervised(transformer: object) -> None:
+    """Refuse a transformer that looks at the label, inside pipelines, column transformers and unions."""
     from sklearn.compose import ColumnTransformer
-    from sklearn.pipeline import FeatureUnion, Pipeline
-
-    if isinstance(transformer, Pipeline):
-        inner = [step for _, step in transformer.steps]
-    elif isinstance(transformer, ColumnTransformer):
-        inner = [step for _, step, _ in transformer.transformers]
-    elif isinstance(transformer, FeatureUnion):
-        inner = [step for _, step in transformer.transformer_list]
-    else:
-        yield transformer
-        return
-    for step in inner:
-        yield from _leaves(step)
-
-
-def _refuse_supervised(transformers: Pipeline) -> None:
     from sklearn.feature_selection import VarianceThreshold
+    from sklearn.pipeline import FeatureUnion, Pipeline
     from sklearn.utils import get_tags
 
-    for leaf in _leaves(transformers):
-        if isinstance(leaf, str) or leaf is None or not hasattr(leaf, "fit"):
-            continue
-        selects = hasattr(leaf, "get_support") and not isinstance(leaf, VarianceThreshold)
-        if get_tags(leaf).target_tags.required or selects:
-            raise InputError(
-                f"the pipeline's {type(leaf).__name__} looks at the label, so other labels or "
-                "other records would change the features too. Fit it beforehand on public data and pass its "
-                "output, or leave it out."
-            )
+    for kind, inner in (
+        (Pipeline, "steps"),
+        (ColumnTransformer, "transformers"),
+        (FeatureUnion, "transformer_list"),
+    ):
+        if isinstance(transformer, kind):
+            for _, step, *_ in getattr(transformer, inner):
+                _refuse_supervised(step)
+            return
+    if isinstance(transformer, str) or not hasattr(transformer, "fit"):
+        return
+    selects = hasattr(transformer, "get_support") and not isinstance(transformer, VarianceThreshold)
+    if get_tags(transformer).target_tags.required or selects:
+        raise InputError(
+            f"the pipeline's {type(transformer).__name__} looks at the label, so other labels or "
+            "other records would change the features too. Fit it beforehand on public data and pass its "
+            "output, or leave it out."
+        )
 
 
 def fit_transformers(estimator: BaseEstimator, X: object) -> Pipeline | None:
@@ -435,12 +428,22 @@ def transform(
     what : str
         "training" or "test", for the message.
     """
+    import narwhals.stable.v1 as nw
+
     require_records(X, what=what)
     features: object = X
     if transformers is not None:
         with _without_values(f"transform the {what} data with the pipeline"):
             features = transformers.transform(X)
-    if _is_complex(features):
+    # The imaginary part of complex numbers would be lost.
+    if isinstance(features, list | tuple):
+        values = (value for row in features for value in np.ravel(row).tolist())
+        is_complex = any(isinstance(value, complex) for value in values)
+    else:
+        kinds = getattr(features, "dtypes", None)
+        kinds = [getattr(features, "dtype", None)] if kinds is None else kinds
+        is_complex = any(getattr(kind, "kind", None) == "c" for kind in kinds)
+    if is_complex:
         raise InputError(
             f"the {what} features must be real numbers, got complex ones. Take their real parts, or "
             "real and imaginary parts as two columns."
@@ -449,7 +452,13 @@ def transform(
         matrix = scipy.sparse.csr_array(features).astype(np.float64)
         finite = bool(np.isfinite(matrix.data).all())
     else:
-        text = _text_columns(features)
+        frame = nw.from_native(features, eager_only=True, pass_through=True)
+        columns = frame.schema.items() if isinstance(frame, nw.DataFrame) else ()
+        text = [
+            name
+            for name, kind in columns
+            if not kind.is_numeric() and kind not in {nw.Boolean, nw.Object}
+        ]
         if text:
             raise InputError(
                 f"the {what} features must be numbers, but column {text[0]!r} is not. Put a "
@@ -468,32 +477,6 @@ def transform(
             "drop them first; nothing is filled in silently."
         )
     return matrix
-
-
-def _is_complex(features: object) -> bool:
-    """Return whether a column holds complex numbers, whose imaginary part would be lost."""
-    if isinstance(features, list | tuple):
-        return any(
-            isinstance(value, complex) for row in features for value in np.ravel(row).tolist()
-        )
-    types = getattr(features, "dtypes", None)
-    if types is None:
-        types = [getattr(features, "dtype", None)]
-    return any(getattr(kind, "kind", None) == "c" for kind in types)
-
-
-def _text_columns(features: object) -> list[str]:
-    import narwhals.stable.v1 as nw
-
-    frame = nw.from_native(features, eager_only=True, pass_through=True)
-    if not isinstance(frame, nw.DataFrame):
-        return []
-    numeric_or_bool = {
-        name
-        for name, kind in frame.schema.items()
-        if kind.is_numeric() or kind in {nw.Boolean, nw.Object}
-    }
-    return [name for name in frame.columns if name not in numeric_or_bool]
 
 
 # --- The model that is trained when the user brings none ---

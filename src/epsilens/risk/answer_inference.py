@@ -358,11 +358,14 @@ class KnownColumns:
     is_category : array of bool, shape (p,)
     shared : array of int, shape (n, q)
         Codes of columns whose values few people share, such as a household, a day or a first name.
+    n_training_rows : int
+        Number of rows that a predictor learns from at most.
     """
 
     values: FloatArray
     is_category: BoolArray
     shared: NDArray[np.intp]
+    n_training_rows: int
 
     @classmethod
     def of(
@@ -394,13 +397,19 @@ class KnownColumns:
         if len(columns) > _MOST_COLUMNS:
             columns, kinds = columns[-_MOST_COLUMNS:], kinds[-_MOST_COLUMNS:]
         values = np.column_stack(columns) if columns else np.empty((0, 0))
-        return cls(values, np.array(kinds, dtype=bool), _shared_codes(values))
-
-    @property
-    def n_training_rows(self) -> int:
-        """Number of rows that a predictor learns from at most."""
-        n_columns = max(int(self.values.shape[1]), 1)
-        return min(MOST_TRAINING_ROWS, max(1_000, _MOST_CELLS // n_columns))
+        # The columns with many values of which a quarter of the people share theirs.
+        shared = []
+        for column in values.T:
+            distinct, codes, counts = np.unique(column, return_inverse=True, return_counts=True)
+            if len(distinct) > _MANY_VALUES and counts[counts > 1].sum() >= len(column) // 4:
+                shared.append(codes.astype(np.intp))
+        del shared[_MOST_SHARED:]
+        return cls(
+            values,
+            np.array(kinds, dtype=bool),
+            np.column_stack(shared) if shared else np.empty((len(values), 0), dtype=np.intp),
+            min(MOST_TRAINING_ROWS, max(1_000, _MOST_CELLS // max(len(columns), 1))),
+        )
 
 
 def _as_numbers(series: pd.Series[Any]) -> tuple[FloatArray, bool]:
@@ -421,17 +430,6 @@ def _as_numbers(series: pd.Series[Any]) -> tuple[FloatArray, bool]:
     is_number = np.isfinite(found)
     least = found[is_number].min(initial=0.0)
     return np.where(is_number, found, least - 1.0), False
-
-
-def _shared_codes(values: FloatArray) -> NDArray[np.intp]:
-    """Return the columns with many values of which a quarter of the people share theirs."""
-    found = []
-    for column in values.T:
-        distinct, codes, counts = np.unique(column, return_inverse=True, return_counts=True)
-        if len(distinct) > _MANY_VALUES and counts[counts > 1].sum() >= len(column) // 4:
-            found.append(codes.astype(np.intp))
-    kept = found[:_MOST_SHARED]
-    return np.column_stack(kept) if kept else np.empty((len(values), 0), dtype=np.intp)
 
 
 def cross_fitted_rates(

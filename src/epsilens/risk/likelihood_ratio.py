@@ -18,7 +18,7 @@ from epsilens._types import BoolArray, FloatArray, SingleArray
 from epsilens._validate import as_choice, as_delta, as_share
 from epsilens.errors import ApproximationWarning, InputError, InputTypeError, setting
 from epsilens.notes import Note
-from epsilens.risk.logits import Moments, column_blocks, fit_normal, quarter_moments
+from epsilens.risk.logits import column_blocks, fit_normal, quarter_moments
 from epsilens.risk.membership_attack import HeldOutScores, MembershipAttack
 from epsilens.risk.proven_epsilon import proven_epsilon
 from epsilens.risk.success_rate import (
@@ -27,7 +27,6 @@ from epsilens.risk.success_rate import (
     p_value_of_maximum,
     simulated_null,
     weighted_lower_rate,
-    weighted_upper_rate,
 )
 
 # --- Whether the membership looks as fair coins would make it ---
@@ -280,7 +279,9 @@ def lira(
             null = null_of_maximum(n_judged[known])
             p_value = p_value_of_maximum(asr_max, n_judged[known])
         least = float(np.nanmax(weighted_lower_rate(right, judged, level=1.0 - share)))
-        most = float(np.nanmax(weighted_upper_rate(right, judged, level=1.0 - share)))
+        # From above it is the rate of wrong judgements that is bounded from below.
+        wrong = weighted_lower_rate(judged - right, judged, level=1.0 - share)
+        most = float(np.nanmax(1.0 - wrong))
         proof = proven_epsilon(
             values,
             members,
@@ -315,7 +316,7 @@ def _judge(
     scores: NDArray[np.floating],
     membership: BoolArray,
     lowest: FloatArray,
-    quarters: list[Moments],
+    quarters: FloatArray,
     *,
     online: bool,
     per_sample: bool,
@@ -331,11 +332,11 @@ def _judge(
     judged = np.zeros((2, n_samples), dtype=np.int64)
     for half in (0, 1):
         other = quarters[1 - half] + quarters[3 - half]
-        out = fit_normal(other, "out", per_sample=per_sample)
+        out = fit_normal(other[1], per_sample=per_sample)
         usable = out.usable
         inside = None
         if online:
-            inside = fit_normal(other, "in", per_sample=per_sample)
+            inside = fit_normal(other[0], per_sample=per_sample)
             usable = usable & inside.usable
         for block in column_blocks(-(-n_models // 2), n_samples):
             above = scores[half::2, block] - lowest[block]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -166,41 +167,17 @@ _LEAST_SPREAD = 1e-6
 """Smallest standard deviation of a sample, in units of the common one: scores that never move."""
 
 
-@dataclass(frozen=True)
-class Moments:
-    """Numbers of models, sums and sums of squares of the scores, per sample, in and out.
+Moments: TypeAlias = FloatArray
+"""Number of models, sum and sum of squares of a sample's scores, in and out: (2, 3, n_samples).
 
-    Attributes
-    ----------
-    n_in, n_out : array of float64, (n_samples,)
-        Models that saw the sample, and that did not.
-    sum_in, sum_out, squares_in, squares_out : array of float64, (n_samples,)
-        Sums over the scores less the sample's smallest one.
-    """
+Sums are over the scores less the sample's smallest one.
+"""
 
-    n_in: FloatArray
-    n_out: FloatArray
-    sum_in: FloatArray
-    sum_out: FloatArray
-    squares_in: FloatArray
-    squares_out: FloatArray
 
-    def __add__(self, other: Moments) -> Moments:
-        return Moments(
-            self.n_in + other.n_in,
-            self.n_out + other.n_out,
-            self.sum_in + other.sum_in,
-            self.sum_out + other.sum_out,
-            self.squares_in + other.squares_in,
-            self.squares_out + other.squares_out,
-        )
-
-    def side(self, side: str) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return number, sum and squared deviations from the mean of one side, "in" or "out"."""
-        n, total, squares = self.n_out, self.sum_out, self.squares_out
-        if side == "in":
-            n, total, squares = self.n_in, self.sum_in, self.squares_in
-        return n, total, np.maximum(squares - total * total / np.maximum(n, 1.0), 0.0)
+def around_mean(side: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return number, sum and squared deviations from the mean of one side of some moments."""
+    n, total, squares = side
+    return n, total, np.maximum(squares - total * total / np.maximum(n, 1.0), 0.0)
 
 
 @dataclass(frozen=True)
@@ -235,7 +212,7 @@ def column_blocks(n_models: int, n_samples: int) -> Iterator[slice]:
 
 def quarter_moments(
     scores: NDArray[np.floating], membership: BoolArray, lowest: FloatArray
-) -> list[Moments]:
+) -> FloatArray:
     """Return the sums of four groups of models: every fourth, from the first, second, third, fourth.
 
     Parameters
@@ -250,42 +227,29 @@ def quarter_moments(
 
     Returns
     -------
-    list of four Moments
+    four Moments in one array
         Groups 0 and 2 are the one half of the models, 1 and 3 the other.
     """
     n_models, n_samples = scores.shape
-    found = []
+    found = np.empty((4, 2, 3, n_samples))
     for quarter in range(4):
-        table = np.empty((6, n_samples))
         for block in column_blocks(-(-n_models // 4), n_samples):
             above = scores[quarter::4, block] - lowest[block]
             inside = membership[quarter::4, block]
-            above_in = above * inside
-            n_in = inside.sum(axis=0)
-            sum_in = above_in.sum(axis=0)
-            squares_in = np.einsum("ij,ij->j", above_in, above_in)
-            above *= ~inside
-            table[:, block] = (
-                n_in,
-                inside.shape[0] - n_in,
-                sum_in,
-                above.sum(axis=0),
-                squares_in,
-                np.einsum("ij,ij->j", above, above),
-            )
-        found.append(Moments(*table))
+            for side, chosen in enumerate((inside, ~inside)):
+                own = above * chosen
+                squares = np.einsum("ij,ij->j", own, own)
+                found[quarter, side][:, block] = chosen.sum(axis=0), own.sum(axis=0), squares
     return found
 
 
-def fit_normal(moments: Moments, side: str, *, per_sample: bool) -> NormalFit:
+def fit_normal(side: FloatArray, *, per_sample: bool) -> NormalFit:
     """Return the normal distribution of one side of every sample.
 
     Parameters
     ----------
-    moments : Moments
-        Moments of the models that the fit may see.
-    side : {"in", "out"}
-        Models that saw the sample, or that did not.
+    side : array of float64, (3, n_samples)
+        Moments, in or out, of the models that the fit may see.
     per_sample : bool
         Whether every sample has a spread of its own; otherwise one is pooled within samples.
 
@@ -294,7 +258,7 @@ def fit_normal(moments: Moments, side: str, *, per_sample: bool) -> NormalFit:
     NormalFit
         Usable where at least two models stand behind it.
     """
-    n, total, deviations = moments.side(side)
+    n, total, deviations = around_mean(side)
     usable = n >= 2.0
     freedom = np.where(usable, n - 1.0, 0.0)
     all_freedom = freedom.sum()

@@ -13,7 +13,7 @@ from scipy.special import expit
 from epsilens._types import BoolArray, FloatArray, SingleArray
 from epsilens.audit.path import path_bound
 from epsilens.audit.pure import approximate_bound, pure_bounds, pure_p_value
-from epsilens.risk.logits import Moments, column_blocks
+from epsilens.risk.logits import Moments, around_mean, column_blocks
 
 Kind: TypeAlias = Literal["equal spreads", "own spreads"]
 
@@ -124,8 +124,8 @@ def guess_rule(moments: Moments, kind: Kind) -> GuessRule:
     moment estimate), and variances towards their median with the weight of four models. It makes
     better guesses; the bound holds for any guesses.
     """
-    n_in, sum_in, around_in = moments.side("in")
-    n_out, sum_out, around_out = moments.side("out")
+    n_in, sum_in, around_in = around_mean(moments[0])
+    n_out, sum_out, around_out = around_mean(moments[1])
     both = (n_in >= 1.0) & (n_out >= 1.0)
     freedom = np.maximum(n_in - 1.0, 0.0) + np.maximum(n_out - 1.0, 0.0)
     # The median variance of the samples; the mean if most never move, 1 if none does.
@@ -176,7 +176,7 @@ def proven_epsilon(
     membership: BoolArray,
     *,
     lowest: FloatArray,
-    quarters: list[Moments],
+    quarters: FloatArray,
     delta: float,
     confidence: float,
 ) -> ProvenEpsilon:
@@ -193,7 +193,7 @@ def proven_epsilon(
         Which model saw which sample, by independent fair coins.
     lowest : array of float64, (n_samples,)
         Smallest score of each sample.
-    quarters : list of four Moments
+    quarters : four Moments in one array
         Sums of every fourth model.
     delta : float in [0, 1)
         The δ at which ε is meant.

@@ -228,16 +228,6 @@ def lower_rate(
     return np.asarray(np.where(successes < 1, 0.0, found), dtype=np.float64)
 
 
-def weighted_upper_rate(
-    right: NDArray[np.int64], judged: NDArray[np.int64], *, level: float
-) -> FloatArray:
-    """Return an upper bound of each sample's success rate that holds for all samples at once.
-
-    The mirror image of `weighted_lower_rate`.
-    """
-    return 1.0 - weighted_lower_rate(judged - right, judged, level=level)
-
-
 def weighted_lower_rate(
     right: NDArray[np.int64], judged: NDArray[np.int64], *, level: float
 ) -> FloatArray:
