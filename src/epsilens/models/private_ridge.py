@@ -217,7 +217,8 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         generator = self._generator()
         rows, targets = checked_input(self, X, y, reset=True)
         penalty = self._penalty()
-        limit = self._limit()
+        limit = self.max_total_rho
+        limit = None if limit is None else as_positive(limit, name="max_total_rho")
         records = None if generator is not None else FITS.digests(rows, targets)
         if records is not None:
             FITS.total(records, rho, limit=limit)
@@ -236,7 +237,7 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 x_bound=bounds.x_bound,
                 y_bound=bounds.y_bound,
                 rho=rho,
-                replaced=self._adjacency() == "replace-one",
+                replaced=self.adjacency == "replace-one",
             )
             theta = plan.release(
                 design, target, penalty=penalty, radius=bounds.coef_bound, generator=generator
@@ -364,7 +365,7 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             coef_bound=bounds.coef_bound,
             alpha=self._penalty(),
             bound=self.sensitivity,
-            adjacency=self._adjacency(),
+            adjacency=self.adjacency,
         )
 
     def resolved_bounds(self, X: ArrayLike, y: ArrayLike) -> RidgeBounds:
@@ -379,10 +380,6 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         rows, targets = checked_input(self, X, y, reset=True)
         return self._bounds(rows, targets, self._penalty())
 
-    def _adjacency(self) -> Adjacency:
-        as_choice(self.adjacency, ("add-remove", "replace-one"), name="adjacency")
-        return self.adjacency
-
     def _penalty(self) -> float:
         if self.alpha is None:
             raise InputError(
@@ -396,7 +393,7 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Refuse settings that are wrong for any data, before any row is touched."""
         as_choice(self.mechanism, ("output", "adassp"), name="mechanism")
         as_choice(self.sensitivity, ("tight", "paper"), name="sensitivity")
-        self._adjacency()
+        as_choice(self.adjacency, ("add-remove", "replace-one"), name="adjacency")
         if self.delta is not None:
             as_share(self.delta, name="delta")
         given, penalty = self._given_bounds(), self._penalty()
@@ -425,11 +422,6 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         epsilon = as_between(self.epsilon, *_EPSILON_RANGE, name="epsilon")
         rho = rho_of_epsilon(epsilon, as_share(self.delta, name="delta"))
         return as_between(rho, *RHO_RANGE, name="rho")
-
-    def _limit(self) -> float | None:
-        if self.max_total_rho is None:
-            return None
-        return as_positive(self.max_total_rho, name="max_total_rho")
 
     def _generator(self) -> np.random.Generator | None:
         if self.random_state is None:
@@ -467,13 +459,10 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 f"{', '.join(missing)} was read off the data, which no noise covers",
                 stacklevel=4,
             )
-            constant = self._constant(math.inf) if self._has_own_constant else None
+            is_own = not self.fit_intercept or self.intercept_constant is not None
+            constant = self._constant(math.inf) if is_own else None
             known = bounds_of(rows, targets, penalty=penalty, known=known, constant=constant)
         return RidgeBounds(constant=self._constant(known["x_bound"]), **known)
-
-    @property
-    def _has_own_constant(self) -> bool:
-        return not self.fit_intercept or self.intercept_constant is not None
 
     def _constant(self, x_bound: float) -> float:
         if not self.fit_intercept:

@@ -249,24 +249,17 @@ class RayPasses:
 
     def _result(self, reference: Any) -> Any:
         """Wait for a task, and give what it gave; re-issue its warnings."""
-        answer = self._wait(reference)
-        if answer.error is not None:
-            raise answer.error
-        for warning in answer.warnings:
-            warnings.warn(warning, stacklevel=3)
-        return answer.result
-
-    def _wait(self, reference: Any) -> Answer:
         from ray.exceptions import GetTimeoutError, RayError
 
         alone_since: float | None = None
-        while True:
+        answer: Answer | None = None
+        while answer is None:
             try:
-                answer: Answer = self._ray.get(reference, timeout=_SECONDS_BETWEEN_LOOKS)
-                return answer
+                answer = self._ray.get(reference, timeout=_SECONDS_BETWEEN_LOOKS)
             except GetTimeoutError:
                 now = time.monotonic()
-                alone_since = (alone_since or now) if not self._has_processor() else None
+                has_processor = self._ray.cluster_resources().get("CPU", 0) >= 1
+                alone_since = None if has_processor else alone_since or now
                 if alone_since is not None and now - alone_since > SECONDS_WITHOUT_NODE:
                     raise InputError(
                         "the cluster has had no processor to offer for "
@@ -274,18 +267,16 @@ class RayPasses:
                         "cluster."
                     ) from None
             except (RayError, ConnectionError) as error:
-                raise _lost(error) from None
-
-    def _has_processor(self) -> bool:
-        return bool(self._ray.cluster_resources().get("CPU", 0) >= 1)
-
-
-def _lost(error: Exception) -> InputError:
-    return InputError(
-        f"the cluster could not finish a task, tried up to {MOST_RETRIES + 1} times "
-        f"({type(error).__name__}): its workers ended, mostly for lack of memory, or the connection "
-        "was lost. Look at the cluster's logs, or run without a cluster."
-    )
+                raise InputError(
+                    f"the cluster could not finish a task, tried up to {MOST_RETRIES + 1} times "
+                    f"({type(error).__name__}): its workers ended, mostly for lack of memory, or the "
+                    "connection was lost. Look at the cluster's logs, or run without a cluster."
+                ) from None
+        if answer.error is not None:
+            raise answer.error
+        for warning in answer.warnings:
+            warnings.warn(warning, stacklevel=3)
+        return answer.result
 
 
 # --- The connection with a Ray cluster that is already there: made, checked, and left without a trace ---

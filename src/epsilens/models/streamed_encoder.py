@@ -77,7 +77,10 @@ class _ColumnWork:
                 "moments": _moments(trained),
                 "low": values.min(axis=1),
                 "high": values.max(axis=1),
-                "words": {name: _different(columns[name]) for name in self.words},
+                "words": {
+                    name: _few(frozenset(map(as_category, set(columns[name].tolist()))))
+                    for name in self.words
+                },
                 "marks": {
                     name: _marks(
                         columns[name],
@@ -126,10 +129,6 @@ def _joined(left: Part, right: Part) -> Part:
     return left
 
 
-def _different(values: NDArray[np.generic]) -> frozenset[Category] | None:
-    return _few(frozenset(as_category(value) for value in set(values.tolist())))
-
-
 def _few(found: frozenset[Category]) -> frozenset[Category] | None:
     return found if len(found) <= _MOST_CATEGORIES else None
 
@@ -175,8 +174,7 @@ def streamed_estimator(
     -------
     Pipeline whose final step is not fitted, and Schema
     """
-    numbers, words = _kinds(reading, categorical)
-    suspects = _suspects(reading, categorical)
+    numbers, words, suspects = _kinds(reading, categorical)
     part = reduce_pass(
         current_passes(),
         _ColumnWork(reading, tuple(numbers), tuple(words), suspects),
@@ -220,10 +218,17 @@ def streamed_estimator(
     return pipeline, schema
 
 
-def _kinds(reading: RowReading, categorical: Sequence[str]) -> tuple[list[str], list[str]]:
+def _kinds(
+    reading: RowReading, categorical: Sequence[str]
+) -> tuple[list[str], list[str], dict[str, ValueKind]]:
+    """Return the columns of numbers, those of words, and those that may be identifiers.
+
+    Words and numbers may be identifiers, but for truths and codes.
+    """
     from pyarrow import types
 
     numbers, words = [], []
+    suspects: dict[str, ValueKind] = {}
     for name in reading.features:
         kind = reading.source.schema.field(name).type
         is_number = types.is_integer(kind) or types.is_floating(kind)
@@ -234,7 +239,15 @@ def _kinds(reading: RowReading, categorical: Sequence[str]) -> tuple[list[str], 
             words.append(name)
         else:
             raise _no_numbers_or_words(name)
-    return numbers, words
+        if name in categorical or types.is_boolean(kind):
+            continue
+        if types.is_integer(kind):
+            suspects[name] = "whole number"
+        elif is_text:
+            suspects[name] = "text"
+        elif is_identifier_name(name, "number"):
+            suspects[name] = "number"
+    return numbers, words, suspects
 
 
 def _no_numbers_or_words(name: str) -> InputError:
@@ -254,24 +267,6 @@ def _merged(part: Part) -> tuple[int, FloatArray, FloatArray]:
         mean = mean + apart * (more / (n + more))
         n += more
     return n, mean, spread
-
-
-def _suspects(reading: RowReading, categorical: Sequence[str]) -> dict[str, ValueKind]:
-    """Return the columns that may be identifiers: words and numbers, but for truths and codes."""
-    from pyarrow import types
-
-    kinds: dict[str, ValueKind] = {}
-    for name in reading.features:
-        kind = reading.source.schema.field(name).type
-        if name in categorical or types.is_boolean(kind):
-            continue
-        if types.is_integer(kind):
-            kinds[name] = "whole number"
-        elif not types.is_floating(kind):
-            kinds[name] = "text"
-        elif is_identifier_name(name, "number"):
-            kinds[name] = "number"
-    return kinds
 
 
 def _identifier(
@@ -372,12 +367,7 @@ def settle_streamed(
     InputError
         If the policy forbids what would have to be done; the message has counts and choices.
     """
-    names = (
-        *reading.features,
-        reading.label,
-        *(() if reading.weight is None else (reading.weight,)),
-    )
-    columns = tuple(name for name in names if reading.source.may_lack(name))
+    columns = tuple(name for name in reading.own if reading.source.may_lack(name))
     if not columns:
         return reading, []
     part = reduce_pass(

@@ -142,6 +142,8 @@ class RowReading:
         Columns in which some answers are missing; those rows do not belong either.
     width : int
         Numbers that the transformers make of a row; `with_width` finds out.
+    own : tuple of str
+        Features, label and weight.
     """
 
     source: ParquetSource
@@ -157,12 +159,15 @@ class RowReading:
     coin: Coin | None = None
     complete: tuple[str, ...] = ()
     width: int = 0
+    own: tuple[str, ...] = field(init=False, default=())
     _names: tuple[str, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
         beside = {name for group in self.groups if group is not None for name in group.columns}
-        extra = (self.label, *(() if self.weight is None else (self.weight,)), *sorted(beside))
-        names = (*self.features, *extra, *self.complete)
+        weight = () if self.weight is None else (self.weight,)
+        own = (*self.features, self.label, *weight)
+        names = (*own, *sorted(beside), *self.complete)
+        object.__setattr__(self, "own", own)
         object.__setattr__(self, "_names", tuple(dict.fromkeys(names)))
 
     @property
@@ -208,11 +213,7 @@ class RowReading:
                 table, positions = table.filter(kept), positions[kept]
             if table.num_rows == 0:
                 continue
-            for name in (
-                *self.features,
-                self.label,
-                *(() if self.weight is None else (self.weight,)),
-            ):
+            for name in self.own:
                 if table.column(name).null_count:
                     raise InputError(
                         f"column {name!r} of the {self.what} data must have no missing values to be "

@@ -16,7 +16,7 @@ from scipy.special import logit, ndtri
 from epsilens._types import FloatArray
 from epsilens.document import EquivalentEpsilon
 from epsilens.errors import InputError
-from epsilens.risk.membership_attack import OFFLINE_THRESHOLD, MembershipAttack
+from epsilens.risk.membership_attack import OFFLINE_THRESHOLD, MembershipAttack, drawn_again
 from epsilens.risk.result import RiskCurve
 
 Measure: TypeAlias = Literal["asr_max", "balanced_accuracy"]
@@ -187,22 +187,20 @@ def model_accuracies(attacks: Sequence[MembershipAttack]) -> FloatArray:
     attacks : sequence of MembershipAttack
         Attacks on the same number of models each.
     """
-    return np.stack([_on_every_model(attack) for attack in attacks])
-
-
-def _on_every_model(attack: MembershipAttack) -> FloatArray:
-    held_out = attack.held_out
-    cut = logit(0.5) if attack.online else ndtri(OFFLINE_THRESHOLD)
-    said = held_out.statistic > cut
-    judged = np.empty(said.shape, dtype=bool)
-    judged[0::2], judged[1::2] = held_out.judged[0], held_out.judged[1]
-    members = held_out.membership
-    rates = []
-    for side in (members, ~members):
-        pairs = side & judged
-        right = (said == members) & pairs
-        rates.append(right.sum(axis=1) / np.maximum(pairs.sum(axis=1), 1))
-    return np.asarray((rates[0] + rates[1]) / 2.0)
+    found = []
+    for attack in attacks:
+        held_out = attack.held_out
+        cut = logit(0.5) if attack.online else ndtri(OFFLINE_THRESHOLD)
+        said, members = held_out.statistic > cut, held_out.membership
+        judged = np.empty(said.shape, dtype=bool)
+        judged[0::2], judged[1::2] = held_out.judged
+        rates = []
+        for side in (members, ~members):
+            pairs = side & judged
+            right = (said == members) & pairs
+            rates.append(right.sum(axis=1) / np.maximum(pairs.sum(axis=1), 1))
+        found.append((rates[0] + rates[1]) / 2.0)
+    return np.stack(found)
 
 
 def _by_balanced_accuracy(
@@ -212,7 +210,7 @@ def _by_balanced_accuracy(
     others: Sequence[MembershipAttack],
 ) -> list[EquivalentEpsilon]:
     here, there = _like_models(attacks, others)
-    weights = _redrawn(here.shape[1])
+    weights = drawn_again(here.shape[1], _RESAMPLES, seed=0) / here.shape[1]
     mine = here.mean(axis=1)
     rising = _monotone(there.mean(axis=1))
     mine_again = weights @ here.T
@@ -248,16 +246,6 @@ def _like_models(
             f"{there.shape[1]}."
         )
     return here, there
-
-
-def _redrawn(n_models: int) -> FloatArray:
-    """Return weights of the models in studies that drew them again, each half by itself."""
-    generator = np.random.default_rng(0)
-    weights = np.empty((_RESAMPLES, n_models))
-    for half in (0, 1):
-        size = weights[:, half::2].shape[1]
-        weights[:, half::2] = generator.multinomial(size, [1.0 / size] * size, _RESAMPLES)
-    return weights / n_models
 
 
 def _clipped(grid: list[float], rising: FloatArray, rate: float) -> float:

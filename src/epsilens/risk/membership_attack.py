@@ -115,12 +115,7 @@ class HeldOutScores:
         thresholds = self._thresholds(rate)
         out_above, n_out = self._counts_above(thresholds, members=False)
         in_above, n_in = self._counts_above(thresholds, members=True)
-        generator = np.random.default_rng(seed)
-        weights = np.empty((n_resamples, self.statistic.shape[0]), dtype=np.float32)
-        for half in (0, 1):
-            # Models of one half are judged by one fit: each half is drawn again by itself.
-            size = weights[:, half::2].shape[1]
-            weights[:, half::2] = generator.multinomial(size, [1.0 / size] * size, n_resamples)
+        weights = drawn_again(self.statistic.shape[0], n_resamples, seed).astype(np.float32)
         fpr = (weights @ out_above) / np.maximum(weights @ n_out, 1.0)[:, None]
         tpr = (weights @ in_above) / np.maximum(weights @ n_in, 1.0)[:, None]
         found = _at_rate(fpr, tpr, rate)
@@ -163,6 +158,19 @@ class HeldOutScores:
                 table[some] = counts.reshape(some.size, n_bins)
         above = np.cumsum(table[:, ::-1], axis=1)[:, ::-1]
         return np.ascontiguousarray(above[:, 1:]), np.ascontiguousarray(above[:, 0])
+
+
+def drawn_again(n_models: int, n_resamples: int, seed: int) -> FloatArray:
+    """Return how often each model is there in studies that drew them again, (n_resamples, n_models).
+
+    Models of one half are judged by one fit: each half is drawn again by itself.
+    """
+    generator = np.random.default_rng(seed)
+    weights = np.empty((n_resamples, n_models))
+    for half in (0, 1):
+        size = weights[:, half::2].shape[1]
+        weights[:, half::2] = generator.multinomial(size, [1.0 / size] * size, n_resamples)
+    return weights
 
 
 def _at_rate(fpr: SingleArray, tpr: SingleArray, rate: float) -> FloatArray:
@@ -216,74 +224,6 @@ class BalancedAccuracy:
             f"BalancedAccuracy(max={self.max:.4f}, max_lower_bound={bound}, "
             f"mean={self.mean:.4f}, threshold={self.threshold:g}, confidence={self.confidence:g})"
         )
-
-
-def balanced_accuracy(
-    held_out: HeldOutScores,
-    *,
-    cut: float,
-    threshold: float,
-    confidence: float,
-    with_bound: bool,
-) -> BalancedAccuracy:
-    """Return the balanced accuracy of judging every score above `cut` a member's.
-
-    Parameters
-    ----------
-    held_out : HeldOutScores
-        Standardised scores of the judged pairs.
-    cut : float
-        The threshold on the scale of the statistic.
-    threshold : float
-        The same on the scale of Λ, for the record.
-    confidence : float in (0, 1)
-        Confidence level of the lower bound.
-    with_bound : bool
-        Whether models are independent, so that a bound can be had.
-
-    Returns
-    -------
-    BalancedAccuracy
-        Per sample, its maximum and the bound of it.
-
-    Notes
-    -----
-    Four Clopper–Pearson bounds a sample, members and others in each direction of the split, each
-    at a 4N-th of the error; directions are averaged by their numbers of models.
-    """
-    n_samples = held_out.membership.shape[1]
-    counts = np.zeros((2, 2, 2, n_samples), dtype=np.int64)  # half, side, right and all
-    for half in (0, 1):
-        said = held_out.statistic[half::2] > cut
-        members = held_out.membership[half::2]
-        n_models = members.shape[0]
-        n_in, n_said, n_hit = (part.sum(axis=0) for part in (members, said, said & members))
-        counts[half] = [[n_hit, n_in], [n_models - n_in - n_said + n_hit, n_models - n_in]]
-    right, trials = counts[:, :, 0], counts[:, :, 1]
-    usable = held_out.judged & (trials > 0).all(axis=1)
-    weights = np.where(usable, trials.sum(axis=1), 0)
-    total = weights.sum(axis=0)
-
-    def averaged(rates: FloatArray) -> FloatArray:
-        both = (rates.mean(axis=1) * weights).sum(axis=0)
-        return np.where(total > 0, both / np.maximum(total, 1), np.nan)
-
-    per_sample = averaged(right / np.maximum(trials, 1))
-    bound = None
-    if not (total > 0).any():
-        return BalancedAccuracy(per_sample, np.nan, np.nan, None, threshold, confidence)
-    if with_bound:
-        level = (1.0 - confidence) / (4 * n_samples)
-        bound = float(np.nanmax(averaged(lower_rate(right, trials, level=level))))
-    per_sample.setflags(write=False)
-    return BalancedAccuracy(
-        per_sample=per_sample,
-        max=float(np.nanmax(per_sample)),
-        mean=float(np.nanmean(per_sample)),
-        max_lower_bound=bound,
-        threshold=threshold,
-        confidence=confidence,
-    )
 
 
 # --- What a membership attack on many models found, beside what chance alone would have found ---
@@ -400,6 +340,11 @@ class MembershipAttack:
         BalancedAccuracy
             Per sample, the maximum and its lower bound for all samples at once.
 
+        Notes
+        -----
+        Four Clopper–Pearson bounds a sample, members and others in each direction of the split,
+        each at a 4N-th of the error; directions are averaged by their numbers of models.
+
         Examples
         --------
         >>> import numpy as np
@@ -412,12 +357,40 @@ class MembershipAttack:
         """
         share = (0.5 if self.online else OFFLINE_THRESHOLD) if threshold is None else threshold
         share = as_share(share, name="threshold")
-        return balanced_accuracy(
-            self.held_out,
-            cut=float(logit(share) if self.online else ndtri(share)),
+        cut = float(logit(share) if self.online else ndtri(share))
+        held_out = self.held_out
+        n_samples = held_out.membership.shape[1]
+        counts = np.zeros((2, 2, 2, n_samples), dtype=np.int64)  # half, side, right and all
+        for half in (0, 1):
+            said = held_out.statistic[half::2] > cut
+            members = held_out.membership[half::2]
+            n_models = members.shape[0]
+            n_in, n_said, n_hit = (part.sum(axis=0) for part in (members, said, said & members))
+            counts[half] = [[n_hit, n_in], [n_models - n_in - n_said + n_hit, n_models - n_in]]
+        right, trials = counts[:, :, 0], counts[:, :, 1]
+        usable = held_out.judged & (trials > 0).all(axis=1)
+        weights = np.where(usable, trials.sum(axis=1), 0)
+        total = weights.sum(axis=0)
+
+        def averaged(rates: FloatArray) -> FloatArray:
+            both = (rates.mean(axis=1) * weights).sum(axis=0)
+            return np.where(total > 0, both / np.maximum(total, 1), np.nan)
+
+        per_sample = averaged(right / np.maximum(trials, 1))
+        bound = None
+        if not (total > 0).any():
+            return BalancedAccuracy(per_sample, np.nan, np.nan, None, share, self.confidence)
+        if self.proof is not None:
+            level = (1.0 - self.confidence) / (4 * n_samples)
+            bound = float(np.nanmax(averaged(lower_rate(right, trials, level=level))))
+        per_sample.setflags(write=False)
+        return BalancedAccuracy(
+            per_sample=per_sample,
+            max=float(np.nanmax(per_sample)),
+            mean=float(np.nanmean(per_sample)),
+            max_lower_bound=bound,
             threshold=share,
             confidence=self.confidence,
-            with_bound=self.proof is not None,
         )
 
     def roc(self, n_points: int = 2000) -> tuple[FloatArray, FloatArray]:
