@@ -15,7 +15,7 @@ import math
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -39,8 +39,6 @@ __all__ = [
     "score_ensemble",
     "train_ensemble",
 ]
-
-# --- The steps of DP-SGD for a block of models: all that they need, and nothing else ---
 
 # --- Poisson sampling: in every step each record is in the batch by a coin of its own ---
 
@@ -203,103 +201,12 @@ class NormalNoise:
         return self._normal.reshape(len(self._normal), -1)[:, : self._n_numbers]
 
 
-# --- The steps of DP-SGD for a block of models: all that they need, and nothing else ---
-
-_STREAMS = ("sampling", "noise", "start")
-_STEPS_DRAWN_AT_ONCE = 512
-
-
-@dataclass(frozen=True, eq=False, repr=False)  # a printed record would be a leak
-class NoisyTraining:
-    """Trains models side by side; see `train_ensemble` for what is done.
-
-    Parameters
-    ----------
-    table : BatchTable
-    membership : array of bool, (n_models, n)
-    settings : DPSGDSettings
-    plan : TrainingPlan
-    network : Network
-    noise_multiplier : float
-        The standard deviation of the noise over `clip`.
-    seed : int
-    """
-
-    table: BatchTable
-    membership: BoolArray
-    settings: DPSGDSettings
-    plan: TrainingPlan
-    network: Network
-    noise_multiplier: float
-    seed: int
-
-    @np.errstate(over="ignore", invalid="ignore")  # steps too long are noticed when models are read
-    def train(self, models: range) -> Floats:
-        """Return the parameters of some models, trained side by side, (models, n_parameters)."""
-        settings, plan, network, table = self.settings, self.plan, self.network, self.table
-        dtype = table.rows.dtype.type
-        members = [np.flatnonzero(self.membership[model]) for model in models]
-        sampling, noise_streams, start = (
-            [np.random.default_rng(_seed(self.seed, model, stream)) for model in models]
-            for stream in _STREAMS
-        )
-        parameters = network.initial(start, dtype)
-        layers = network.layers(parameters)
-        sums: Floats = np.empty_like(parameters)
-        sums_by_layer = network.layers(sums)
-        capacity = batch_capacity(plan.expected_batch)
-        gradients = ClippedGradients(table, network, len(models), capacity, settings.clip)
-        leftover = _Leftover(table, network, capacity, settings.clip)
-        sigma = self.noise_multiplier * settings.clip
-        noise = NormalNoise(noise_streams, network.n_parameters, sigma, dtype) if sigma else None
-        step_length = dtype(settings.learning_rate / plan.expected_batch)
-        for first in range(0, plan.n_steps, _STEPS_DRAWN_AT_ONCE):
-            n_steps = min(_STEPS_DRAWN_AT_ONCE, plan.n_steps - first)
-            batches = np.full((n_steps, len(models), capacity), table.padding, dtype=np.intp)
-            over = [
-                fill_batches(batches[:, j], own, plan.sampling_probability, sampling[j])
-                for j, own in enumerate(members)
-            ]
-            for step in range(n_steps):
-                gradients.add_up(layers, batches[step], sums_by_layer)
-                for j, late in enumerate(over):
-                    if step in late:
-                        sums[j] += leftover.add_up(parameters[j], late[step])
-                if noise is not None:
-                    sums += noise.draw()
-                sums *= step_length
-                parameters -= sums
-        return parameters
-
-
-class _Leftover:
-    """Gradients of the records that did not fit into their batch, one model at a time."""
-
-    def __init__(self, table: BatchTable, network: Network, capacity: int, clip: float) -> None:
-        self._network, self._padding, self._capacity = network, table.padding, capacity
-        self._gradients = ClippedGradients(table, network, 1, capacity, clip)
-
-    def add_up(self, parameters: Floats, records: NDArray[np.intp]) -> Floats:
-        total, part = np.zeros_like(parameters), np.empty_like(parameters)
-        layers, sums = self._network.layers(parameters[None]), self._network.layers(part[None])
-        for first in range(0, len(records), self._capacity):
-            batch = np.full((1, self._capacity), self._padding, dtype=np.intp)
-            some = records[first : first + self._capacity]
-            batch[0, : len(some)] = some
-            self._gradients.add_up(layers, batch, sums)
-            total += part
-        return total
-
-
-def _seed(seed: int, model: int, stream: str) -> np.random.SeedSequence:
-    return np.random.SeedSequence(seed, spawn_key=(model, _STREAMS.index(stream)))
-
-
 # --- DP-SGD for hundreds of models side by side, each on records of its own choice ---
 
 Reduction: TypeAlias = Callable[[Floats], NDArray[np.generic]]
 """From logits of some models, (n_models, n_rows, n_outputs), to what is kept, (n_models, …)."""
 
+_STEPS_DRAWN_AT_ONCE = 512
 _BLOCK_BYTES = 6 << 20
 _MOST_MODELS = 64
 _LOGITS_AT_ONCE = 1 << 22
@@ -494,7 +401,10 @@ def score_ensemble(
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """A checked question: the arrays, the settings, the noise; made by `check`."""
+    """A checked question: the arrays, the settings, the noise; made by `check`.
+
+    `train` may run on another machine: nothing else is needed for it.
+    """
 
     X: FloatArray
     codes: NDArray[np.int64]
@@ -590,6 +500,64 @@ class Ensemble:
         }
         return BlockStore(checkpoint, identity, data=[self.X, self.codes, self.membership, *more])
 
+    @cached_property
+    def table(self) -> BatchTable:
+        """The records in the form in which batches are gathered."""
+        return BatchTable(self.X, self.codes, self.network, self.settings.dtype)
+
+    @np.errstate(over="ignore", invalid="ignore")  # steps too long are noticed when models are read
+    def train(self, models: range) -> Floats:
+        """Return the parameters of some models, trained side by side, (models, n_parameters)."""
+        settings, plan, network, table = self.settings, self.plan, self.network, self.table
+        dtype = table.rows.dtype.type
+        members = [np.flatnonzero(self.membership[model]) for model in models]
+        sampling, noise_streams, start = (
+            [
+                np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(j, k)))
+                for j in models
+            ]
+            for k in range(3)
+        )
+        parameters = network.initial(start, dtype)
+        layers = network.layers(parameters)
+        sums: Floats = np.empty_like(parameters)
+        sums_by_layer = network.layers(sums)
+        capacity = batch_capacity(plan.expected_batch)
+        gradients = ClippedGradients(table, network, len(models), capacity, settings.clip)
+        of_one = ClippedGradients(table, network, 1, capacity, settings.clip)
+
+        def leftover(own: Floats, records: IntArray) -> Floats:
+            """Return the gradients of the records of one model that did not fit into their batch."""
+            total, part = np.zeros_like(own), np.empty_like(own)
+            for begin in range(0, len(records), capacity):
+                some = records[begin : begin + capacity]
+                batch = np.full((1, capacity), table.padding, dtype=np.intp)
+                batch[0, : len(some)] = some
+                of_one.add_up(network.layers(own[None]), batch, network.layers(part[None]))
+                total += part
+            return total
+
+        sigma = self.calibration.noise_multiplier * settings.clip
+        noise = NormalNoise(noise_streams, network.n_parameters, sigma, dtype) if sigma else None
+        step_length = dtype(settings.learning_rate / plan.expected_batch)
+        for first in range(0, plan.n_steps, _STEPS_DRAWN_AT_ONCE):
+            n_steps = min(_STEPS_DRAWN_AT_ONCE, plan.n_steps - first)
+            batches = np.full((n_steps, len(models), capacity), table.padding, dtype=np.intp)
+            over = [
+                fill_batches(batches[:, j], own, plan.sampling_probability, sampling[j])
+                for j, own in enumerate(members)
+            ]
+            for step in range(n_steps):
+                gradients.add_up(layers, batches[step], sums_by_layer)
+                for j, late in enumerate(over):
+                    if step in late:
+                        sums[j] += leftover(parameters[j], late[step])
+                if noise is not None:
+                    sums += noise.draw()
+                sums *= step_length
+                parameters -= sums
+        return parameters
+
     def blocks(
         self,
         reduce: Reduction,
@@ -613,24 +581,15 @@ class Ensemble:
             block: range(first, min(first + size, n_models))
             for block, first in enumerate(range(0, n_models, size))
         }
-        training = NoisyTraining(
-            table=BatchTable(self.X, self.codes, self.network, self.settings.dtype),
-            membership=self.membership,
-            settings=self.settings,
-            plan=self.plan,
-            network=self.network,
-            noise_multiplier=self.calibration.noise_multiplier,
-            seed=self.seed,
-        )
         done = 0
-        for kept in made_or_kept(store, partial(_train, training, reduce), tasks, name="kept"):
+        for kept in made_or_kept(store, partial(_train, self, reduce), tasks, name="kept"):
             done += len(kept)
             if progress is not None:
                 progress(done, n_models, "train")
             yield kept
 
 
-def _train(training: NoisyTraining, reduce: Reduction, models: range) -> NDArray[np.generic]:
+def _train(training: Ensemble, reduce: Reduction, models: range) -> NDArray[np.generic]:
     return reduce(training.train(models))
 
 

@@ -364,7 +364,10 @@ def connect(address: str) -> Connection:
         )
     _require_somebody(_checked(address))
     with ExitStack() as ending:
-        ending.enter_context(_environment())
+        # What keeps Ray quiet, where the user has not said otherwise.
+        for name in _QUIET.keys() - os.environ.keys():
+            os.environ[name] = _QUIET[name]
+            ending.callback(os.environ.pop, name, None)
         # Imported only now: Ray reads its settings when it is imported.
         import ray
 
@@ -372,7 +375,14 @@ def connect(address: str) -> Connection:
             raise InputError(
                 "Ray is connected in this process already, by other code. Call `ray.shutdown()` first."
             )
-        ending.enter_context(_clean_output())
+        # Ray prints to standard output, where our numbers go, that a node was lost, and has no setting for
+        # that. A version of it that does this elsewhere is left as it is.
+        from ray._private import worker
+
+        prints = getattr(worker, "print_to_stdstream", None)
+        if prints is not None:
+            worker.print_to_stdstream = lambda *_, **__: None
+            ending.callback(setattr, worker, "print_to_stdstream", prints)
         with _own_signals():
             _join(ray, address)
         ending.callback(_leave, ray)
@@ -429,42 +439,6 @@ def _nobody(address: str, *, waited: bool = False) -> InputError:
     return InputError(
         f"no Ray cluster answers at {address}{within}. Check the address, or start a cluster."
     )
-
-
-@contextmanager
-def _environment() -> Iterator[None]:
-    """Set what keeps Ray quiet, where the user has not said otherwise."""
-    added = [name for name in _QUIET if name not in os.environ]
-    os.environ.update({name: _QUIET[name] for name in added})
-    try:
-        yield
-    finally:
-        for name in added:
-            os.environ.pop(name, None)
-
-
-@contextmanager
-def _clean_output() -> Iterator[None]:
-    """Keep Ray from printing to standard output, where our numbers go, that a node was lost.
-
-    It has no setting for that. A version of it that does this elsewhere is left as it is.
-    """
-    from ray._private import worker
-
-    name = "print_to_stdstream"
-    before = getattr(worker, name, None)
-    if before is None:
-        yield
-        return
-    setattr(worker, name, _print_nothing)
-    try:
-        yield
-    finally:
-        setattr(worker, name, before)
-
-
-def _print_nothing(*_: object, **__: object) -> None:
-    """Take what Ray would print."""
 
 
 @contextmanager
