@@ -23,8 +23,13 @@ from epsilens.influence.inverse_hessian import (
     InverseHessian,
     InverseSolution,
 )
-from epsilens.influence.label_noise import LabelNoise, summarise_group
-from epsilens.influence.realisation import NoiseTerms, draw_linear_noise, noise_terms_at
+from epsilens.influence.label_noise import (
+    LabelNoise,
+    NoiseTerms,
+    draw_linear_noise,
+    noise_terms_at,
+    summarise_group,
+)
 from epsilens.influence.stochastic_estimation import StochasticEstimation
 from epsilens.influence.wide import as_inverse_hessian
 

@@ -25,8 +25,7 @@ from epsilens._types import FloatArray
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.influence.baseline import TrainedModel
 from epsilens.influence.evaluation import NoiseForms
-from epsilens.influence.label_noise import LabelNoise
-from epsilens.influence.realisation import root_of
+from epsilens.influence.label_noise import LabelNoise, root_of
 from epsilens.models import Curvature, factorise, minimise
 from epsilens.models.solver import LONGEST_REACH, LinearObjective
 

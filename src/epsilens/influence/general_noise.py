@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The noise of one run where features, class weights or corrected losses are involved.
 
-The formulas are those of `realisation`; gradients of alternatives now have a size and a direction of
+The formulas are those of `label_noise`; gradients of alternatives now have a size and a direction of
 their own, so covariance and bias are sums over alternatives.
 """
 
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from epsilens._types import BoolArray, FloatArray, SingleArray
 from epsilens.influence.evaluation import Evaluation, predictor_noise
+from epsilens.influence.label_noise import NoiseTerms
 from epsilens.influence.perturbed import Chunk, PerturbedObjective
-from epsilens.influence.realisation import NoiseTerms
 from epsilens.models import Curvature
 
 _DRAW_NUMBERS = 1 << 21

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,33 +19,6 @@ from epsilens.influence.alternatives import Alternatives
 from epsilens.models import Loss, Problem
 
 # --- The loss of a reported label, as training sees it: weighted by class, corrected for noise ---
-
-
-class Trained(Protocol):
-    """What a record of the group may be trained on: k losses, of which one is drawn."""
-
-    @property
-    def is_convex(self) -> bool:
-        """Whether each of them is convex."""
-        ...
-
-    def losses(self, s: FloatArray, y: FloatArray) -> FloatArray:
-        """Return the values, (n, K) and the true labels (n,) to (n, k)."""
-        ...
-
-    def slopes(self, s: FloatArray, y: FloatArray) -> FloatArray:
-        """Return the slopes, (n, k, K)."""
-        ...
-
-    def curvatures(self, s: FloatArray, y: FloatArray) -> FloatArray:
-        """Return the curvatures, (n, k, K, K)."""
-        ...
-
-    def thirds(
-        self, s: FloatArray, y: FloatArray, spread: FloatArray, probabilities: FloatArray
-    ) -> FloatArray:
-        """Return the third derivative contracted with a spread, averaged over the k, (n, K)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -273,7 +245,7 @@ class PerturbedObjective:
         U = V unless the mechanism reports something else than a value.
     channel : array of shape (k, k)
         The channel over labels; 1×1 if the label is not protected.
-    trained : Trained
+    trained : OwnLabel or Reports
         The losses of the group's possible reports.
     weights : array of shape (n,)
         Sample weights of the group's records, before any class weight.
@@ -288,7 +260,7 @@ class PerturbedObjective:
     mask: BoolArray
     joint: FloatArray
     channel: FloatArray
-    trained: Trained
+    trained: OwnLabel | Reports
     weights: FloatArray
     rest_weights: FloatArray
     _members: NDArray[np.intp] = field(init=False)

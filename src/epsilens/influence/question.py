@@ -240,14 +240,6 @@ class Asked:
     notes: list[Note]
     n_answers: tuple[int, ...]
 
-    def joints(self) -> list[FloatArray]:
-        """Return the probabilities of the feature alternatives, one matrix per ε."""
-        if self.unary is not None:
-            return [self.unary.joint(epsilon) for epsilon in self.epsilons]
-        if self.feature_channels:
-            return [channel.matrix for channel in self.feature_channels]
-        return [np.ones((1, 1))] * len(self.epsilons)
-
 
 def read_question(
     baseline: BaselineModel | StreamedBaseline, question: Question, *, columns: list[str]

@@ -21,7 +21,7 @@ from epsilens.data.parquet_pieces import Piece
 from epsilens.document.wording import EVERYBODY
 from epsilens.errors import InputTypeError
 from epsilens.influence.groups import Group, named_groups
-from epsilens.influence.label_noise import Changes, GroupSums, LabelNoise, sum_changes, sum_group
+from epsilens.influence.label_noise import Changes, LabelNoise, means_of, sum_changes, sum_group
 from epsilens.models import Problem
 from epsilens.models.passes import Part, added, current_passes, reduce_pass
 from epsilens.models.solver import LinearObjective
@@ -62,18 +62,10 @@ class StreamedLabelNoise(LabelNoise):
         The records, with the group as the only one.
     members : array of int, shape (n_pieces,)
         How many of its records each piece holds.
-    label_counts : array of int, shape (k,)
     """
 
     rows: TrainingRows | None = None
     members: NDArray[np.int64] | None = None
-    label_counts: NDArray[np.int64] | None = None
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        """How many records of the group have each label, (k,)."""
-        assert self.label_counts is not None  # noqa: S101
-        return self.label_counts
 
     def pull_changes(
         self, problem: LinearObjective, changes: Changes, *, direction: FloatArray | None = None
@@ -173,37 +165,24 @@ def sum_groups(
     looking = replace(problem, rows=with_groups(problem.rows, groups))
     n_pieces = len(problem.rows.reading.pieces)
     part = looking.sum(_group_sums, len(statistics), n_pieces, what="group sums")
-    n = problem.n_rows
-    members = part["members"]
     nobody = np.zeros(0, dtype=np.int64)
-    result = []
-    for g, group in enumerate(groups):
-        sums = GroupSums(part["pulls"][g], part["grams"][g], part["counts"][g], part["sizes"][g])
-        result.append(
-            StreamedLabelNoise(
-                mask=nobody.astype(bool),
-                codes=nobody,
-                statistics=statistics,
-                pulls=sums.pulls / n,
-                grams=sums.grams / n**2,
-                evenness=sums.evenness,
-                rows=with_groups(problem.rows, [group]),
-                members=members[:, g],
-                label_counts=sums.counts,
-            )
+    members = part.pop("members")
+    return [
+        StreamedLabelNoise(
+            mask=nobody.astype(bool),
+            codes=nobody,
+            statistics=statistics,
+            rows=with_groups(problem.rows, [group]),
+            members=members[:, g],
+            **means_of({name: sums[g] for name, sums in part.items()}, problem.n_rows),
         )
-    return result
+        for g, group in enumerate(groups)
+    ]
 
 
 def _group_sums(problem: Problem, records: StreamedRows, k: int, n_pieces: int) -> Part:
     sums = [sum_group(problem, records.codes, k, mask, with_grams=True) for mask in records.masks]
-    counts = np.array([one.counts for one in sums])
+    part = {name: np.array([one[name] for one in sums]) for name in sums[0]}
     members = np.zeros((n_pieces, len(sums)), dtype=np.int64)
-    members[records.piece] = counts.sum(axis=1)
-    return {
-        "pulls": np.array([one.pulls for one in sums]),
-        "grams": np.array([one.grams for one in sums]),
-        "counts": counts,
-        "sizes": np.array([one.sizes for one in sums]),
-        "members": members,
-    }
+    members[records.piece] = part["counts"].sum(axis=1)
+    return {**part, "members": members}

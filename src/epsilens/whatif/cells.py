@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a method is asked, and what it answers."""
+"""What a method is asked, and what it answers: from the expansion of one cell to its numbers.
+
+Around θ_ε a run lies at θ_ε + b − H⁻¹δg, to second order on average. Where its noise is not small, some of the
+drawn runs are solved: their own objective is minimised, from there on, all side by side. If that moves their
+mean test loss by more than 2 % of the interval's width, the expansion is not used: the numbers then
+come from solved runs alone. So `exact` does not rest on a rule of thumb about the size of the noise.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +27,7 @@ from epsilens.influence.evaluation import (
 )
 from epsilens.influence.first_order import SolveError
 from epsilens.influence.groups import Group
-from epsilens.influence.realisation import NoiseTerms
+from epsilens.influence.label_noise import NoiseTerms
 from epsilens.models import Curvature
 
 Ends = tuple[float, float]
@@ -68,11 +74,6 @@ class CellQuestion:
         """The first-order direction with its solver; only for the methods that need it."""
         assert self.first_order is not None  # noqa: S101  (the study has solved for it)
         return self.first_order
-
-    @property
-    def n_epsilon(self) -> int:
-        """How many budgets are asked about."""
-        return len(self.joints)
 
     def is_identity(self, epsilon_index: int) -> bool:
         """Whether nothing is randomised at this budget."""
@@ -235,15 +236,6 @@ class QuadraticRuns:
     expected_first: float = 0.0
     expected_second: float = 0.0
     second_order: float = 0.0
-
-    def expected(self, correction: Correction) -> float:
-        """Return the mean change over all runs: known for the quadratic, fitted for the rest.
-
-        The draws serve as a regression estimate, so that their Monte-Carlo error is that of the
-        residuals only.
-        """
-        a, b, c = correction.coefficients
-        return float(self.expected_first * (1.0 + b) + self.expected_second * (1.0 + c) + a)
 
     def total(self, correction: Correction) -> FloatArray:
         """Return the change with the correction added."""
@@ -598,7 +590,13 @@ def finish_cell(cell: ExpandedCell, shape: RunShape) -> CellAnswer:
     runs = np.where(cell.untouched, 0.0, moved + cell.quadratic.total(shape.correction))
     low, high = ends(runs)
     change = moved + cell.quadratic.second_order
-    drawn = moved + cell.quadratic.expected(shape.correction)
+    # The mean over all runs is known for the quadratic, fitted for the rest. The draws serve as a regression
+    # estimate, so that their Monte-Carlo error is that of the residuals only.
+    a, b, c = shape.correction.coefficients
+    quadratic = cell.quadratic
+    drawn = moved + float(
+        quadratic.expected_first * (1.0 + b) + quadratic.expected_second * (1.0 + c) + a
+    )
     error = float(runs.std()) / np.sqrt(len(runs))
     if cell.untouched.any():
         # A fit to runs of which most are alike says nothing about their mean; the runs themselves do.

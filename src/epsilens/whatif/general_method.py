@@ -28,7 +28,7 @@ from epsilens.influence.general_noise import (
     general_noise_terms,
     gradient_covariance,
 )
-from epsilens.influence.perturbed import OwnLabel, PerturbedObjective, Reports, Trained
+from epsilens.influence.perturbed import OwnLabel, PerturbedObjective, Reports
 from epsilens.influence.realised import realised_runs
 from epsilens.models import Curvature, factorise, minimise
 from epsilens.models.label import class_totals, class_weights, own_class_weights
@@ -63,7 +63,7 @@ def objective_of(
     loss = baseline.problem.loss
     if not question.label_is_protected:
         own = sample * own_class_weights(baseline.class_weight, label, baseline.count_weights)
-        trained: Trained = OwnLabel(loss)
+        trained: OwnLabel | Reports = OwnLabel(loss)
         codes = np.zeros(len(sample), dtype=np.int64)
         weights, rest = own, own
     else:
@@ -120,7 +120,7 @@ def _path(
     """Yield the parameters of a group's cells, from the largest ε to the smallest."""
     theta, curvature = baseline.theta, baseline.curvature
     nothing = np.zeros((len(theta), 1))
-    for e in reversed(range(question.n_epsilon)):
+    for e in reversed(range(len(question.joints))):
         if question.is_identity(e):
             yield e, None
             continue

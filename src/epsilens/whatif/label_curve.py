@@ -15,7 +15,7 @@ from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.influence import Evaluation, LabelNoise, NoiseTerms
 from epsilens.influence.baseline import TrainedModel
 from epsilens.influence.curve import MOST_NODES, Curve, trace
-from epsilens.influence.realisation import draw_runs
+from epsilens.influence.label_noise import draw_runs
 from epsilens.models import factorise, minimise
 from epsilens.whatif.cells import (
     CellAnswer,

@@ -16,7 +16,7 @@ from epsilens.influence.baseline import TrainedModel
 from epsilens.influence.evaluation import NoiseForms, Outcomes
 from epsilens.influence.exact import PathPoint
 from epsilens.influence.first_order import N_PROBES, noise_bound, probe_seed
-from epsilens.influence.realisation import (
+from epsilens.influence.label_noise import (
     LinearNoise,
     NoiseTerms,
     draw_along,

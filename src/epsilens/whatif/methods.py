@@ -63,7 +63,7 @@ def plan_streamed(baseline: StreamedBaseline, question: CellQuestion, *, seconds
     store = current_store()
     if store is None:
         return _highest(baseline, question, seconds)
-    asked = (float(seconds), len(question.groups), question.n_epsilon, question.n_draws)
+    asked = (float(seconds), len(question.groups), len(question.joints), question.n_draws)
     kept = store.begin("rung", asked)
     if kept.found is not None:
         return str(kept.found[0]["rung"])  # type: ignore[return-value]
@@ -74,7 +74,7 @@ def plan_streamed(baseline: StreamedBaseline, question: CellQuestion, *, seconds
 
 def _highest(baseline: StreamedBaseline, question: CellQuestion, seconds: float) -> Method:
     n, m = baseline.problem.n_rows, baseline.evaluation.n_rows
-    groups, cells = len(question.groups), question.n_epsilon
+    groups, cells = len(question.groups), len(question.joints)
     read = baseline.seconds_of_a_pass()
     # Rows that a coin sets aside stand in the same files.
     read_test = read if baseline.evaluation.rows.reading.coin is not None else read * m / n
@@ -150,7 +150,7 @@ def plan(baseline: AnyBaseline, question: CellQuestion, *, seconds: float) -> Me
     exact = n_cells * (passes + drawing + gradients)
     if is_label_only(baseline, question) and suits_a_curve(baseline, question):
         # Hessians and draws are taken at a few points of the curve; gradients at every cell.
-        share = min(1.0, POINTS_ON_A_CURVE / question.n_epsilon)
+        share = min(1.0, POINTS_ON_A_CURVE / len(question.joints))
         exact = n_cells * (share * (1.5 * passes + drawing) + gradients)
     if exact <= seconds:
         return "exact"
@@ -197,7 +197,7 @@ def compute_cells(
     for found in cells:
         answers += found
         if progress is not None:
-            progress(len(answers), question.n_epsilon * len(question.groups), method)
+            progress(len(answers), len(question.joints) * len(question.groups), method)
     return sorted(answers, key=lambda cell: (cell.group_index, cell.epsilon_index))
 
 
@@ -227,7 +227,7 @@ def _label_cells(
                 left += [g for g, answers in zip(batch, found, strict=True) if answers is None]
                 yield from (answers for answers in found if answers is not None)
         groups = left
-    per_group = 4 * question.n_epsilon * baseline.problem.n_parameters * question.n_draws
+    per_group = 4 * len(question.joints) * baseline.problem.n_parameters * question.n_draws
     block = int(max(1, min(len(groups), _MEMORY_FOR_DRAWS // per_group)))
     for first in range(0, len(groups), block):
         yield from cell_by_cell(baseline, question, method, groups[first : first + block])
@@ -310,12 +310,14 @@ def as_correction(
 
 def as_question(asked: Asked, *, corrected: bool, n_draws: int, seed: int) -> CellQuestion:
     """Return what a method is asked."""
-    n_epsilon = len(asked.epsilons)
-    one = [np.ones((1, 1))] * n_epsilon
+    one = [np.ones((1, 1))] * len(asked.epsilons)
+    joints = [channel.matrix for channel in asked.feature_channels] or one
+    if asked.unary is not None:
+        joints = [asked.unary.joint(epsilon) for epsilon in asked.epsilons]
     return CellQuestion(
         groups=asked.groups,
         label_channels=[c.matrix for c in asked.label_channels] or one,
-        joints=asked.joints(),
+        joints=joints,
         flip_probabilities=np.array([c.flip_probability for c in asked.label_channels]),
         label_is_protected=asked.label_is_protected,
         alternatives=asked.alternatives,

@@ -173,7 +173,23 @@ class WhatIf(FittedModel):
             )
             self._keep(model, features, label_name=series_name(y), template=X)
         else:
-            self._refuse_head()
+            # Refused: a module without a head, and beside an estimator what belongs to a head.
+            torch = sys.modules.get("torch")  # nothing is imported for it
+            if torch is not None and isinstance(self.estimator, torch.nn.Module):
+                raise InputError(
+                    "a torch module must be given with the name of its last linear layer. Write "
+                    'WhatIf(module, head="fc").'
+                )
+            if self.regularisation != 1.0:
+                raise InputError(
+                    f"{setting('regularisation')} is for the head of a torch module, and there is no "
+                    f"{setting('head')}. Set the penalty of the estimator itself."
+                )
+            if self.public_body:
+                raise InputError(
+                    f"{setting('public_body')} is about the layers before the head of a torch module, and "
+                    f"there is no {setting('head')}. Leave it out."
+                )
             self._fit_tables(
                 X,
                 y,
@@ -273,25 +289,6 @@ class WhatIf(FittedModel):
         rows = reading.first_rows(10).select(list(reading.features))
         head = frame_from_arrow(rows, name=reading.source.name)
         self._keep(model, head, label_name=model.label.name, template=head)
-
-    def _refuse_head(self) -> None:
-        """Refuse a module without a head, and beside an estimator what belongs to a head."""
-        torch = sys.modules.get("torch")  # nothing is imported for it
-        if torch is not None and isinstance(self.estimator, torch.nn.Module):
-            raise InputError(
-                "a torch module must be given with the name of its last linear layer. Write "
-                'WhatIf(module, head="fc").'
-            )
-        if self.regularisation != 1.0:
-            raise InputError(
-                f"{setting('regularisation')} is for the head of a torch module, and there is no "
-                f"{setting('head')}. Set the penalty of the estimator itself."
-            )
-        if self.public_body:
-            raise InputError(
-                f"{setting('public_body')} is about the layers before the head of a torch module, and "
-                f"there is no {setting('head')}. Leave it out."
-            )
 
     def _ask(self, question: Question) -> tuple[Asked, BaselineModel | StreamedBaseline]:
         """Return the checked question, and the model as it is asked about."""

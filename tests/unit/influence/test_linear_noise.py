@@ -6,10 +6,10 @@ from scipy.stats import kstest
 
 from epsilens.channels import RandomizedResponse
 from epsilens.influence import summarise_group
-from epsilens.influence.label_noise import _bernoulli_places
-from epsilens.influence.realisation import (
+from epsilens.influence.label_noise import (
     FEW_CHANGES,
     MANY_CHANGES,
+    _bernoulli_places,
     draw_along,
     draw_runs,
     flip_probability,
@@ -44,7 +44,8 @@ def test_few_changes_are_drawn_and_many_are_normal(case):
     few = {
         e
         for e, P in enumerate(channels)
-        if noise.effective_changes(P) < MANY_CHANGES or noise.expected_changes(P) < FEW_CHANGES
+        if noise.evenness * noise.expected_changes(P) < MANY_CHANGES
+        or noise.expected_changes(P) < FEW_CHANGES
     }
     assert set(runs.drawn) == few == {1, 2}
     assert runs.n_draws == N_DRAWS
@@ -60,7 +61,7 @@ def test_both_kinds_have_the_mean_and_covariance_of_the_channel(case):
         spread = np.sqrt(np.diag(C))
         np.testing.assert_array_less(np.abs(drawn.mean(axis=1)), 5 * spread / np.sqrt(N_DRAWS))
         error = np.abs(np.cov(drawn) - C) / np.outer(spread, spread)
-        excess = 3.0 / max(noise.effective_changes(P), 1.0)
+        excess = 3.0 / max(noise.evenness * noise.expected_changes(P), 1.0)
         np.testing.assert_array_less(error, 5 * np.sqrt((2 + 20 * excess) / N_DRAWS))
 
 

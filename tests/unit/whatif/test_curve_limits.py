@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from epsilens import WhatIf
-from epsilens.influence import realisation
+from epsilens.influence import label_noise
 
 GRID = np.geomspace(0.1, 10.0, 12)
 
@@ -54,11 +54,11 @@ def test_a_few_heavy_records_are_drawn_one_by_one(monkeypatch):
     study = study_of(8000, 2, weights=weights)
     question = {"epsilon": [3.0], "method": "exact", "n_draws": 2000}
     found = study.estimate(**question).to_frame()
-    monkeypatch.setattr(realisation, "MANY_CHANGES", np.inf)
+    monkeypatch.setattr(label_noise, "MANY_CHANGES", np.inf)
     drawn = study.estimate(**question).to_frame()
     pd.testing.assert_frame_equal(found, drawn)
-    monkeypatch.setattr(realisation, "MANY_CHANGES", 0.0)
-    monkeypatch.setattr(realisation, "FEW_CHANGES", 0.0)
+    monkeypatch.setattr(label_noise, "MANY_CHANGES", 0.0)
+    monkeypatch.setattr(label_noise, "FEW_CHANGES", 0.0)
     normal = study.estimate(**question).to_frame()
     width = float(drawn["loss_change_high"].iloc[0] - drawn["loss_change_low"].iloc[0])
     apart = abs(float(normal["loss_change_high"].iloc[0] - drawn["loss_change_high"].iloc[0]))
