@@ -23,7 +23,7 @@ from epsilens.errors import ApproximationWarning, EstimateNotTrustworthyError, I
 from epsilens.influence.evaluation import LARGEST_CONDITION, Evaluation, Outcomes
 from epsilens.influence.inverse_hessian import HessianOperator
 from epsilens.influence.label_noise import LabelNoise, summarise_group
-from epsilens.influence.wide import Space, curvature_at, curvature_finder, is_wide
+from epsilens.influence.wide import Space, curvature_finder, curvatures_at, is_wide
 from epsilens.models import Curvature, Design, Problem, minimise
 from epsilens.models.label import Label, encode_test_label, own_class_weights, read_label
 from epsilens.models.passes import workers
@@ -298,28 +298,16 @@ def fit_baseline(
         raise unconverged()
     if not is_wide(problem.n_parameters):
         theta = polish(problem, linear, solution)
-    curvature = curvature_at(problem, theta)
+    (curvature,) = curvatures_at(problem, theta[:, None])
     outcomes = evaluation.outcomes(theta)
     coefficients, intercept = space.coefficients(design, theta, specification)
 
-    notes: list[Note] = []
-    if space.kept is not None:
-        notes.append(fewer_dimensions(full.n_columns, design.n_columns))
-    if is_wide(problem.n_parameters):
-        notes.append(
-            Note(
-                "many-parameters",
-                f"the {problem.n_parameters:,} parameters are too many for a matrix: all is found by conjugate "
-                f"gradient, the condition of the Hessian is only estimated ({curvature.condition:.0g}), and no "
-                "leverage is looked at.",
-            )
-        )
-    if curvature.condition > LARGEST_CONDITION:
-        notes.append(nearly_separable())
+    leverage = None
     # For more parameters, a pass of n (K·p)² for a remark is too much.
     if problem.n_parameters <= MANY_PARAMETERS and not is_wide(problem.n_parameters):
         inverse = curvature.solve(np.eye(problem.n_parameters))
-        notes += leverage_note(float(problem.leverages(theta, inverse).max()) / n_rows)
+        leverage = float(problem.leverages(theta, inverse).max()) / n_rows
+    notes = fit_notes(full, problem.n_parameters, design, curvature, leverage)
     if is_search(estimator):
         notes.append(
             Note(
@@ -328,7 +316,11 @@ def fit_baseline(
             )
         )
     if already:
-        notes.extend(_distance_note(estimator, evaluation, test_features, outcomes, given))
+        known = final_step(estimator)
+        predictor = np.asarray(test_features @ np.atleast_2d(known.coef_).T)
+        predictor = predictor + np.ravel(known.intercept_)
+        loss_of_given = float(evaluation.weights @ loss.value(predictor, y_encoded))
+        notes += distance_note(loss_of_given - outcomes.loss, what=given)
     return BaselineModel(
         problem=problem,
         evaluation=evaluation,
@@ -387,49 +379,61 @@ def unconverged() -> EstimateNotTrustworthyError:
     )
 
 
-def fewer_dimensions(n_columns: int, n_dimensions: int) -> Note:
-    """Say that some columns are made up of others."""
-    return Note(
-        "fewer-dimensions",
-        f"the {n_columns} columns of the design span {n_dimensions} dimensions; the "
-        "shortest coefficients are taken.",
-    )
-
-
-def leverage_note(leverage: float) -> list[Note]:
-    """Say that a record decides its own prediction, if one does."""
-    if leverage <= _LARGE_LEVERAGE:
-        return []
-    return [
-        Note(
-            "large-leverage",
-            f"the largest leverage of a training record is {leverage:.2f}: such a record decides its "
-            "own prediction, and estimates for a group that contains it are less certain.",
-        )
-    ]
-
-
-def nearly_separable() -> Note:
-    """Warn of a model without a finite optimum, and return what was said."""
-    note = Note(
-        "nearly-separable",
-        "the training data are nearly separable: some coefficients, such as those of rare categories "
-        "with one answer, have no finite optimum, so neither the baseline nor any estimate can be "
-        "trusted. Add regularisation.",
-    )
-    note.warn(ApproximationWarning, stacklevel=5)
-    return note
-
-
-def _distance_note(
-    estimator: object, evaluation: Evaluation, features: object, outcomes: Outcomes, what: str
+def fit_notes(
+    full: Design,
+    n_parameters: int,
+    design: Design,
+    curvature: Curvature,
+    leverage: float | None,
 ) -> list[Note]:
-    """Say by how much the given fit misses the optimum of its own objective."""
-    model = final_step(estimator)
-    coefficients = np.atleast_2d(model.coef_)
-    predictor = np.asarray(features @ coefficients.T) + np.ravel(model.intercept_)
-    loss = float(evaluation.weights @ evaluation.loss.value(predictor, evaluation.y))
-    return distance_note(loss - outcomes.loss, what=what)
+    """Say what must be known of a fit, and warn of a model without a finite optimum.
+
+    Parameters
+    ----------
+    full, design : Design
+        With all columns, and with those that were kept.
+    n_parameters : int
+    curvature : Curvature
+    leverage : float or None
+        The largest of a training record; None if it was not looked for.
+    """
+    notes: list[Note] = []
+    if design.n_columns < full.n_columns:
+        notes.append(
+            Note(
+                "fewer-dimensions",
+                f"the {full.n_columns} columns of the design span {design.n_columns} dimensions; the "
+                "shortest coefficients are taken.",
+            )
+        )
+    if is_wide(n_parameters):
+        notes.append(
+            Note(
+                "many-parameters",
+                f"the {n_parameters:,} parameters are too many for a matrix: all is found by conjugate "
+                f"gradient, the condition of the Hessian is only estimated ({curvature.condition:.0g}), and no "
+                "leverage is looked at.",
+            )
+        )
+    if curvature.condition > LARGEST_CONDITION:
+        notes.append(
+            Note(
+                "nearly-separable",
+                "the training data are nearly separable: some coefficients, such as those of rare categories "
+                "with one answer, have no finite optimum, so neither the baseline nor any estimate can be "
+                "trusted. Add regularisation.",
+            )
+        )
+        notes[-1].warn(ApproximationWarning, stacklevel=5)
+    if leverage is not None and leverage > _LARGE_LEVERAGE:
+        notes.append(
+            Note(
+                "large-leverage",
+                f"the largest leverage of a training record is {leverage:.2f}: such a record decides its "
+                "own prediction, and estimates for a group that contains it are less certain.",
+            )
+        )
+    return notes
 
 
 def distance_note(distance: float, *, what: str = "fit") -> list[Note]:
@@ -441,5 +445,5 @@ def distance_note(distance: float, *, what: str = "fit") -> list[Note]:
         f"the given {what} is not converged: its test loss is {distance:+.2g} away from that of its own "
         "objective's optimum, which is used as the baseline.",
     )
-    note.warn(ApproximationWarning, stacklevel=6)
+    note.warn(ApproximationWarning, stacklevel=5)
     return [note]

@@ -85,41 +85,6 @@ def area_under_curve(
     return float(np.sum(up_at * (below + 0.5 * down_at)) / total)
 
 
-def _areas_under_curve(
-    scores: NDArray[np.floating], positive: BoolArray, weights: FloatArray
-) -> FloatArray | None:
-    """Return the area for every column of scores; the many-column twin of `area_under_curve`.
-
-    For single precision without weights the scores are counted in bins, and two records in one bin are
-    a tie; with thousands of bins over five standard deviations that moves the area by about 1e-6.
-    """
-    n_positive = int(positive.sum())
-    n_negative = len(positive) - n_positive
-    if n_positive == 0 or n_negative == 0:
-        return None
-    is_small = len(scores) < _FEWEST_FOR_BINS
-    if is_small or np.ptp(weights) > 0 or scores.dtype != np.float32 or scores.shape[1] == 1:
-        areas = [area_under_curve(column, positive, weights) for column in scores.T]
-        return None if None in areas else np.array(areas, dtype=np.float64)
-    # A range for each column: drawn runs may differ far in size.
-    centre, spread = scores.mean(axis=0), _REACH * scores.std(axis=0)
-    low = np.maximum(scores.min(axis=0), centre - spread)[:, None]
-    high = np.minimum(scores.max(axis=0), centre + spread)[:, None]
-    scale = (_N_BINS / np.maximum(high - low, np.float32(1e-30))).astype(np.float32)
-    area = np.empty(scores.shape[1])
-    # Both kinds in a row each, so that a column needs two counts and no sorting into kinds.
-    ups, downs = (
-        np.clip((scores[kind].T - low) * scale, 0, _N_BINS - 1).astype(np.int16)
-        for kind in (positive, ~positive)
-    )
-    for number, (above, beneath) in enumerate(zip(ups, downs, strict=True)):
-        up = np.bincount(above, minlength=_N_BINS)
-        down = np.bincount(beneath, minlength=_N_BINS)
-        area[number] = up @ (np.cumsum(down) - 0.5 * down)
-    area /= n_positive * n_negative
-    return area
-
-
 @dataclass(frozen=True, repr=False)
 class NoiseForms:
     """The covariance xᵀΣx of a record's predictor in many cells, mixed from a few quadratic forms.
@@ -485,16 +450,46 @@ class Evaluation:
 
 
 def areas_of(s: NDArray[np.floating], y: FloatArray, weights: FloatArray) -> FloatArray | None:
-    """Return the AUC of every column of predictors (m, K, B); one against the rest, averaged."""
-    n_outputs = s.shape[1]
-    if n_outputs == 1:
-        return _areas_under_curve(s[:, 0], y > 0.5, weights)
-    score = s - s.max(axis=1, keepdims=True)
-    score = score - np.log(np.exp(score).sum(axis=1, keepdims=True))
-    areas = [_areas_under_curve(score[:, k], y == k, weights) for k in range(n_outputs)]
-    if any(area is None for area in areas):
-        return None
-    mean: FloatArray = np.mean(np.array(areas, dtype=np.float64), axis=0)
+    """Return the AUC of every column of predictors (m, K, B); one against the rest, averaged.
+
+    For single precision without weights the scores are counted in bins, and two records in one bin are
+    a tie; with thousands of bins over five standard deviations that moves the area by about 1e-6.
+    """
+    m, n_outputs, n_columns = s.shape
+    score, kinds = s, [y > 0.5]
+    if n_outputs > 1:
+        score = s - s.max(axis=1, keepdims=True)
+        score = score - np.log(np.exp(score).sum(axis=1, keepdims=True))
+        kinds = [y == k for k in range(n_outputs)]
+    is_one_by_one = m < _FEWEST_FOR_BINS or np.ptp(weights) > 0 or n_columns == 1
+    areas = []
+    for k, positive in enumerate(kinds):
+        scores, n_positive = score[:, k], int(positive.sum())
+        if n_positive in {0, m}:
+            return None
+        if is_one_by_one or scores.dtype != np.float32:
+            found = [area_under_curve(column, positive, weights) for column in scores.T]
+            if None in found:
+                return None
+            areas.append(np.array(found, dtype=np.float64))
+            continue
+        # A range for each column: drawn runs may differ far in size.
+        centre, spread = scores.mean(axis=0), _REACH * scores.std(axis=0)
+        low = np.maximum(scores.min(axis=0), centre - spread)[:, None]
+        high = np.minimum(scores.max(axis=0), centre + spread)[:, None]
+        scale = (_N_BINS / np.maximum(high - low, np.float32(1e-30))).astype(np.float32)
+        area = np.empty(n_columns)
+        # Both kinds in a row each, so that a column needs two counts and no sorting into kinds.
+        ups, downs = (
+            np.clip((scores[kind].T - low) * scale, 0, _N_BINS - 1).astype(np.int16)
+            for kind in (positive, ~positive)
+        )
+        for number, (above, beneath) in enumerate(zip(ups, downs, strict=True)):
+            up = np.bincount(above, minlength=_N_BINS)
+            down = np.bincount(beneath, minlength=_N_BINS)
+            area[number] = up @ (np.cumsum(down) - 0.5 * down)
+        areas.append(area / (n_positive * (m - n_positive)))
+    mean: FloatArray = areas[0] if n_outputs == 1 else np.mean(np.array(areas), axis=0)
     return mean
 
 

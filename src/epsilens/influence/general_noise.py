@@ -287,7 +287,7 @@ def draw_gradient_noise(
     n_changed += objective.joint.shape[0] != V
     for whole in objective.chunks(theta):
         slopes = _slope_table(objective, whole)
-        expected += objective.pull(whole, whole.averaged(_flat(slopes)))
+        expected += objective.pull(whole, whole.averaged(slopes.reshape(-1, *slopes.shape[2:])))
         for start in range(0, len(whole.rows), step):
             part = slice(start, start + step)
             rows = whole.rows[part]
@@ -339,10 +339,6 @@ def draw_gradient_noise(
         values=np.concatenate(kept_values),
         untouched=n_changed == 0,
     )
-
-
-def _flat(slopes: FloatArray) -> FloatArray:
-    return slopes.reshape(-1, *slopes.shape[2:])
 
 
 def _pick(

@@ -19,15 +19,13 @@ from epsilens.influence.baseline import (
     MANY_PARAMETERS,
     TrainedModel,
     distance_note,
-    fewer_dimensions,
-    leverage_note,
-    nearly_separable,
+    fit_notes,
     penalty_of,
     seconds_of_hessian,
     separable,
     unconverged,
 )
-from epsilens.influence.evaluation import LARGEST_CONDITION, Evaluation
+from epsilens.influence.evaluation import Evaluation
 from epsilens.influence.first_order import PointTable, label_point_table
 from epsilens.influence.groups import Counts, Group, require_everybody
 from epsilens.influence.label_noise import LabelNoise
@@ -55,7 +53,6 @@ from epsilens.models.scikit_learn import (
 )
 from epsilens.models.streamed_problem import FusedObjective, StreamedProblem, TrainingRows
 from epsilens.models.streamed_records import RowReading, StreamedRows
-from epsilens.notes import Note
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -238,14 +235,11 @@ def fit_streamed(
     )
     outcomes = evaluation.look(theta)
     coefficients, intercept = space.coefficients(design, theta, specification)
-    notes: list[Note] = []
-    if space.kept is not None:
-        notes.append(fewer_dimensions(full.n_columns, design.n_columns))
-    if curvature.condition > LARGEST_CONDITION:
-        notes.append(nearly_separable())
+    leverage = None
     if problem.n_parameters <= MANY_PARAMETERS:
         inverse = curvature.solve(np.eye(problem.n_parameters))
-        notes += leverage_note(problem.largest_leverage(theta, inverse))
+        leverage = problem.largest_leverage(theta, inverse)
+    notes = fit_notes(full, problem.n_parameters, design, curvature, leverage)
     if already:
         notes += distance_note(_given_loss(estimator, evaluation) - outcomes.loss)
     return StreamedBaseline(

@@ -33,7 +33,6 @@ __all__ = [
     "Space",
     "WideCurvature",
     "as_inverse_hessian",
-    "curvature_at",
     "curvature_finder",
     "curvatures_at",
     "is_wide",
@@ -111,12 +110,12 @@ class WideCurvature(Curvature):
     def condition(self) -> float:
         """The condition number, estimated from below by a few power and inverse iterations."""
         generator = np.random.default_rng(0)
-        vector = generator.normal(size=self.operator.n_parameters)
+        vector = generator.normal(size=self.operator.problem.n_parameters)
         largest = 0.0
         for _ in range(_POWER_ITERATIONS):
             vector = self.operator.product(vector / np.linalg.norm(vector))
             largest = float(np.linalg.norm(vector))
-        vector = generator.normal(size=self.operator.n_parameters)
+        vector = generator.normal(size=self.operator.problem.n_parameters)
         loose, inverse = self.loosened(), 0.0
         for _ in range(_INVERSE_ITERATIONS):
             vector = loose.solve(vector / np.linalg.norm(vector))
@@ -126,23 +125,16 @@ class WideCurvature(Curvature):
     @property
     def hessian(self) -> FloatArray:
         """Refused."""
-        raise refuse_matrix(self.operator.n_parameters, "this")
+        raise refuse_matrix(self.operator.problem.n_parameters, "this")
 
     @property
     def factor(self) -> FloatArray:
         """Refused."""
-        raise refuse_matrix(self.operator.n_parameters, "this")
-
-
-def curvature_at(problem: Problem, theta: FloatArray) -> Curvature:
-    """Return the Hessian of a problem at θ: factorised, or as products where it is wide."""
-    if is_wide(problem.n_parameters):
-        return WideCurvature(HessianOperator(problem, theta))
-    return factorise(problem.hessian(theta))
+        raise refuse_matrix(self.operator.problem.n_parameters, "this")
 
 
 def curvatures_at(problem: LinearObjective, thetas: FloatArray) -> tuple[Curvature, ...]:
-    """Return the same at every column of parameters."""
+    """Return the Hessian at every column of parameters: factorised, or as products where it is wide."""
     if is_wide(problem.n_parameters):
         return tuple(_as_products(problem, theta, _STEP_TOLERANCE) for theta in thetas.T)
     return tuple(factorise(hessian) for hessian in problem.hessians(thetas))

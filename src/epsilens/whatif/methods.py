@@ -17,7 +17,7 @@ import numpy as np
 from epsilens._types import Progress
 from epsilens._validate import as_choice
 from epsilens.errors import ApproximationWarning, InputError, phrase, setting
-from epsilens.influence import FirstOrder, HessianOperator, InverseHessian
+from epsilens.influence import FirstOrder, HessianOperator, as_inverse_hessian
 from epsilens.influence.alternatives import UnaryBlock
 from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.groups import is_associated
@@ -244,21 +244,20 @@ _CONDITIONS_OF_CORRECTION = Note(
 )
 
 
-def refuse_matrix_free(baseline: BaselineModel | StreamedBaseline, inverse: InverseHessian) -> None:
-    """Refuse a solver that would read the whole table at every step."""
+def solve_first_order(
+    baseline: BaselineModel | StreamedBaseline, inverse_hessian: object, *, seed: int = 0
+) -> FirstOrder:
+    """Return v = H⁻¹η by the solver that was asked for, and warn if it did not get there."""
+    n_parameters = baseline.problem.n_parameters
+    inverse = as_inverse_hessian(inverse_hessian, random_state=seed, n_parameters=n_parameters)
     if baseline.is_streamed and inverse.is_matrix_free:
+        # It would read the whole table at every step.
         raise InputError(
             argument="inverse_hessian",
             expected="'cholesky' while the table is streamed",
             got=repr(inverse.name),
             hint="Leave it out, or read the table into memory.",
         )
-
-
-def solve_first_order(
-    baseline: BaselineModel | StreamedBaseline, inverse: InverseHessian
-) -> FirstOrder:
-    """Return v = H⁻¹η, and warn if the solver did not get there."""
     known = None if inverse.is_matrix_free else baseline.curvature
     # For streamed records only the factor is needed, which is known.
     operator = HessianOperator(cast("Problem", baseline.problem), baseline.theta, known)

@@ -23,7 +23,6 @@ from epsilens.errors import InputError, setting
 from epsilens.influence import (
     InverseHessian,
     PointTable,
-    as_inverse_hessian,
     general_point_table,
     label_point_table,
 )
@@ -42,7 +41,6 @@ from epsilens.whatif.methods import (
     compute_cells,
     is_label_only,
     plan,
-    refuse_matrix_free,
     solve_first_order,
     with_sampling_error,
 )
@@ -406,12 +404,8 @@ class WhatIf(FittedModel):
         question = as_question(asked, corrected=corrected, n_draws=n_draws, seed=seed)
         used: Method = plan(baseline, question, seconds=seconds) if method == "auto" else method  # type: ignore[assignment]
         if used in _FIRST_ORDER:
-            n_parameters = baseline.problem.n_parameters
-            inverse = as_inverse_hessian(
-                inverse_hessian, random_state=seed, n_parameters=n_parameters
-            )
-            refuse_matrix_free(baseline, inverse)
-            question = replace(question, first_order=solve_first_order(baseline, inverse))
+            first_order = solve_first_order(baseline, inverse_hessian, seed=seed)
+            question = replace(question, first_order=first_order)
         answers = compute_cells(baseline, question, used, progress=progress)
         if (
             isinstance(baseline, BaselineModel)
@@ -573,11 +567,8 @@ class WhatIf(FittedModel):
             As in `estimate`; `table.solution` says how well the inverse Hessian was applied.
         """
         check_is_fitted(self, "baseline_")
-        n_parameters = self.baseline_.problem.n_parameters
-        inverse = as_inverse_hessian(inverse_hessian, n_parameters=n_parameters)
         asked, baseline = self._ask(Question(1.0, protect, categories=categories))
-        refuse_matrix_free(baseline, inverse)
-        solution = solve_first_order(baseline, inverse).solution
+        solution = solve_first_order(baseline, inverse_hessian).solution
         if isinstance(baseline, StreamedBaseline):
             return replace(baseline.point_table(solution.vector), solution=solution)
         question = as_question(asked, corrected=False, n_draws=0, seed=0)

@@ -15,6 +15,7 @@ import numpy as np
 
 from epsilens._types import FloatArray
 from epsilens.influence import (
+    HessianOperator,
     LabelNoise,
     NoiseTerms,
     draw_linear_noise,
@@ -24,7 +25,7 @@ from epsilens.influence import (
 from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.evaluation import NoiseForms
 from epsilens.influence.first_order import probe_seed
-from epsilens.influence.wide import WideCurvature, curvature_at
+from epsilens.influence.wide import WideCurvature
 from epsilens.models.passes import workers
 from epsilens.whatif.cells import (
     CellAnswer,
@@ -82,8 +83,7 @@ def _cell(
     n_draws = min(question.n_draws, MOST_DRAWS)
     if np.array_equal(channel, np.eye(len(channel))):
         return unchanged(before, group_index=group, epsilon_index=index, n_draws=n_draws)
-    curvature = curvature_at(problem, theta)
-    assert isinstance(curvature, WideCurvature)  # noqa: S101  (only wide models come here)
+    curvature = WideCurvature(HessianOperator(problem, theta))
     # The same seed at every ε: the interval is smooth in ε.
     seed = probe_seed(group_seed(question))
     drawn = draw_linear_noise(problem, noise, [channel], n_draws=n_draws, seed=seed)

@@ -6,7 +6,6 @@ from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
 from epsilens.influence.evaluation import (
     Evaluation,
-    _areas_under_curve,
     area_under_curve,
     areas_of,
 )
@@ -73,7 +72,7 @@ def test_many_columns_of_tied_scores_equal_scikit_learn(weighted):
     scores[:50, 1] = -0.0
     positive = rng.random(200) < 0.4
     weights = rng.uniform(0.5, 2, 200) if weighted else np.full(200, 1 / 200)
-    areas = _areas_under_curve(scores, positive, weights)
+    areas = areas_of(scores[:, None, :], positive.astype(float), weights)
     expected = [roc_auc_score(positive, column, sample_weight=weights) for column in scores.T]
     np.testing.assert_allclose(areas, expected, atol=1e-12)
 
