@@ -55,6 +55,16 @@ class HessianOperator:
     theta: FloatArray
     known: Curvature | None = None
 
+    @property
+    def n_rows(self) -> int:
+        """Number of training records."""
+        return self.problem.n_rows
+
+    @property
+    def n_parameters(self) -> int:
+        """K·p, the length of the vectors."""
+        return self.problem.n_parameters
+
     @cached_property
     def factor(self) -> Curvature:
         """The factorised Hessian; the only attribute here that forms a matrix."""
@@ -97,7 +107,7 @@ class HessianOperator:
         for rows in design.chunks(width=width):
             bent = self._bend(rows, design.predict(columns, rows))
             total += design.pull(bent, rows)
-        product = total / self.problem.n_rows + self.problem.penalise(columns)
+        product = total / self.n_rows + self.problem.penalise(columns)
         return product.reshape(vectors.shape)
 
     def gather(self, rows: NDArray[np.intp], weights: FloatArray) -> DrawnRows:
@@ -120,10 +130,10 @@ class HessianOperator:
         for rows in design.chunks(width=0 if design.is_sparse else p):
             total += _squares(design.matrix[rows]).T @ self._own_curvature(rows)
         # The penalty is the same for every output: that of the first shows its diagonal.
-        first = np.zeros(self.problem.n_parameters)
+        first = np.zeros(self.n_parameters)
         first[:p] = 1.0
         penalty = self.problem.penalise(first)[:p]
-        diagonal: FloatArray = (total.T / self.problem.n_rows + penalty).ravel()
+        diagonal: FloatArray = (total.T / self.n_rows + penalty).ravel()
         return np.where(diagonal > 0, diagonal, 1.0)
 
     @cached_property
@@ -131,7 +141,7 @@ class HessianOperator:
         """tr(D⁻¹H_i) of every record, (n,), D the diagonal: how much hangs on drawing it."""
         design, p = self.problem.design, self.problem.design.n_columns
         inverse = (1.0 / self.diagonal).reshape(-1, p).T
-        shares = np.zeros(self.problem.n_rows)
+        shares = np.zeros(self.n_rows)
         for rows in design.chunks(width=0 if design.is_sparse else p):
             sizes = np.asarray(_squares(design.matrix[rows]) @ inverse)
             shares[rows] = (sizes * self._own_curvature(rows)).sum(axis=1)

@@ -169,10 +169,10 @@ class StochasticEstimation(InverseHessian):
         generator: np.random.Generator,
     ) -> FloatArray:
         """Return the averaged second half of one recursion towards H⁻¹r."""
-        size = min(operator.problem.n_rows, self.batch_size)
+        size = min(operator.n_rows, self.batch_size)
         step = 1.0 / (scale * operator.diagonal[:, None])
         estimate, total = np.zeros_like(residual), np.zeros_like(residual)
-        n_batches = _PASSES_PER_CHAIN * max(1, operator.problem.n_rows // size)
+        n_batches = _PASSES_PER_CHAIN * max(1, operator.n_rows // size)
         # Many batches are fetched at a time, as many as fit the cache.
         at_once = max(1, _FETCHED_NUMBERS // (size * operator.problem.design.n_columns))
         for first in range(0, n_batches, at_once):
@@ -190,13 +190,13 @@ class StochasticEstimation(InverseHessian):
     ) -> float:
         """Return the expected smoothness of a preconditioned mini-batch."""
         root = np.sqrt(operator.diagonal)
-        vector = np.random.default_rng(seed).normal(size=operator.problem.n_parameters)
+        vector = np.random.default_rng(seed).normal(size=operator.n_parameters)
         largest = 0.0
         for _ in range(_POWER_ITERATIONS):
             vector = vector / np.linalg.norm(vector)
             vector = operator.product(vector / root) / root
             largest = float(np.linalg.norm(vector))
-        return _MARGIN * largest + drawn.largest / min(operator.problem.n_rows, self.batch_size)
+        return _MARGIN * largest + drawn.largest / min(operator.n_rows, self.batch_size)
 
     def _note(self, relative: float) -> Note:
         return Note(

@@ -110,12 +110,12 @@ class WideCurvature(Curvature):
     def condition(self) -> float:
         """The condition number, estimated from below by a few power and inverse iterations."""
         generator = np.random.default_rng(0)
-        vector = generator.normal(size=self.operator.problem.n_parameters)
+        vector = generator.normal(size=self.operator.n_parameters)
         largest = 0.0
         for _ in range(_POWER_ITERATIONS):
             vector = self.operator.product(vector / np.linalg.norm(vector))
             largest = float(np.linalg.norm(vector))
-        vector = generator.normal(size=self.operator.problem.n_parameters)
+        vector = generator.normal(size=self.operator.n_parameters)
         loose, inverse = self.loosened(), 0.0
         for _ in range(_INVERSE_ITERATIONS):
             vector = loose.solve(vector / np.linalg.norm(vector))
@@ -125,12 +125,12 @@ class WideCurvature(Curvature):
     @property
     def hessian(self) -> FloatArray:
         """Refused."""
-        raise refuse_matrix(self.operator.problem.n_parameters, "this")
+        raise refuse_matrix(self.operator.n_parameters, "this")
 
     @property
     def factor(self) -> FloatArray:
         """Refused."""
-        raise refuse_matrix(self.operator.problem.n_parameters, "this")
+        raise refuse_matrix(self.operator.n_parameters, "this")
 
 
 def curvatures_at(problem: LinearObjective, thetas: FloatArray) -> tuple[Curvature, ...]:
