@@ -35,7 +35,7 @@ from epsilens.masking.records import (
     refuse_missing,
 )
 from epsilens.masking.result import TELLS_WHO
-from epsilens.models.tables import checked_features, checked_input
+from epsilens.models.tables import checked_input
 
 Replacement: TypeAlias = Literal["zero", "drop"]
 
@@ -143,7 +143,7 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         as_choice(self.replacement, get_args(Replacement), name="replacement")
         level = as_unit(self.alpha, name="alpha")
         seed = as_count(self.random_state, name="random_state", least=0)
-        rows, answers = checked_features(self, X, y)
+        rows, answers = checked_input(self, X, y, reset=True, is_number=False)
         check_classification_targets(answers)
         if len(np.unique(answers)) < 2:
             raise InputError(

@@ -231,20 +231,10 @@ class EnsembleFit:
     parameters: Floats
     calibration: NoiseCalibration
 
-    @property
-    def n_models(self) -> int:
-        """How many there are."""
-        return len(self.parameters)
-
     def logits(self, X: ArrayLike) -> Floats:
         """Return all logits, (n_models, n_rows, n_outputs); large for many models and rows."""
         rows = _as_features(X, n_features=self.network.n_features)
         return self.network.outputs(self.parameters, rows).transpose(0, 2, 1)
-
-    def logit_blocks(self, X: ArrayLike) -> Iterator[tuple[slice, Floats]]:
-        """Yield the logits of a few models at a time, with the slice of models they belong to."""
-        rows = _as_features(X, n_features=self.network.n_features)
-        yield from _logit_blocks(self.network, self.parameters, rows)
 
 
 def train_ensemble(
@@ -392,7 +382,7 @@ def score_ensemble(
 
     def reduce(parameters: Floats) -> NDArray[np.generic]:
         return np.concatenate(
-            [np.asarray(score(part)) for _, part in _logit_blocks(network, parameters, rows)]
+            [np.asarray(score(part)) for part in _logit_blocks(network, parameters, rows)]
         )
 
     name = f"{score_name} of {len(rows)} rows"
@@ -599,9 +589,7 @@ def _models_in_cache(network: Network, capacity: int, dtype: type[np.floating]) 
     return max(1, min(_MOST_MODELS, _BLOCK_BYTES // (numbers * np.dtype(dtype).itemsize)))
 
 
-def _logit_blocks(
-    network: Network, parameters: Floats, rows: FloatArray
-) -> Iterator[tuple[slice, Floats]]:
+def _logit_blocks(network: Network, parameters: Floats, rows: FloatArray) -> Iterator[Floats]:
     size = max(1, _LOGITS_AT_ONCE // max(1, len(rows) * network.n_outputs))
     for first in range(0, len(parameters), size):
         part = slice(first, min(first + size, len(parameters)))
@@ -613,7 +601,7 @@ def _logit_blocks(
                 "the training diverged: its predictions grew beyond all bounds. Choose a smaller "
                 f"{setting('learning_rate')}."
             )
-        yield part, logits.transpose(0, 2, 1)
+        yield logits.transpose(0, 2, 1)
 
 
 def _as_features(

@@ -223,10 +223,37 @@ class ClippedGradients:
         np.take(table.rows, batches, axis=0, out=self._batch, mode="clip")
         inputs = self._batch[:, :, :n_inputs]
         ones, squared = self._batch[:, :, n_inputs - 1], self._batch[:, :, -1]
-        self._forward(layers, inputs.transpose(0, 2, 1))
-        self._loss_slope(self._batch[:, :, n_inputs:-1].transpose(0, 2, 1))
+        # Forwards, to the logits.
+        below = inputs.transpose(0, 2, 1)
+        for layer, signal in zip(layers, self._signals, strict=False):
+            np.matmul(layer, below, out=signal[:, :-1])
+            bend(signal[:, :-1], self._network.activation)
+            below = signal
+        slope = np.matmul(layers[-1], below, out=self._back[-1])
+        # The slope of the loss at the logits.
+        if self._network.n_outputs == 1:
+            # The logistic function without overflow.
+            slope *= 0.5
+            np.tanh(slope, out=slope)
+            slope += 1.0
+            slope *= 0.5
+        else:
+            slope -= slope.max(axis=1, keepdims=True)
+            np.exp(slope, out=slope)
+            slope /= slope.sum(axis=1, keepdims=True)
+        slope -= self._batch[:, :, n_inputs:-1].transpose(0, 2, 1)
+        # Backwards, to the first layer.
         for number in range(len(layers) - 1, 0, -1):
-            self._backward(layers[number], number)
+            back, signal = self._back[number - 1], self._signals[number - 1][:, :-1]
+            weights = layers[number][:, :, :-1].transpose(0, 2, 1)
+            np.matmul(weights, self._back[number], out=back)
+            if self._network.activation == "relu":
+                back *= signal > 0
+            else:
+                squares = self._squares[number - 1]
+                np.multiply(signal, signal, out=squares)
+                np.subtract(1.0, squares, out=squares)
+                back *= squares
         # ‖gradient‖² of every example: ‖a‖²·‖δ‖², summed over the layers.
         total = squared * self._squared_length(0)
         for number, signal in enumerate(self._signals, start=1):
@@ -240,43 +267,6 @@ class ClippedGradients:
             np.multiply(back, factor[:, None], out=back)
             below = self._signals[number - 1].transpose(0, 2, 1) if number else inputs
             np.matmul(back, below, out=gradient)
-
-    def _forward(self, layers: list[Floats], below: Floats) -> None:
-        for number, layer in enumerate(layers):
-            if number == len(layers) - 1:
-                np.matmul(layer, below, out=self._back[-1])
-                return
-            signal = self._signals[number]
-            np.matmul(layer, below, out=signal[:, :-1])
-            bend(signal[:, :-1], self._network.activation)
-            below = signal
-
-    def _loss_slope(self, target: Floats) -> None:
-        """Turn the outputs into the slope of the loss: probability minus target."""
-        slope = self._back[-1]
-        if self._network.n_outputs == 1:
-            # The logistic function without overflow.
-            slope *= 0.5
-            np.tanh(slope, out=slope)
-            slope += 1.0
-            slope *= 0.5
-        else:
-            slope -= slope.max(axis=1, keepdims=True)
-            np.exp(slope, out=slope)
-            slope /= slope.sum(axis=1, keepdims=True)
-        slope -= target
-
-    def _backward(self, layer: Floats, number: int) -> None:
-        """Carry δ of a layer through its matrix and the bend below it."""
-        back, signal = self._back[number - 1], self._signals[number - 1][:, :-1]
-        np.matmul(layer[:, :, :-1].transpose(0, 2, 1), self._back[number], out=back)
-        if self._network.activation == "relu":
-            back *= signal > 0
-        else:
-            squares = self._squares[number - 1]
-            np.multiply(signal, signal, out=squares)
-            np.subtract(1.0, squares, out=squares)
-            back *= squares
 
     def _squared_length(self, number: int) -> Floats:
         back, squares = self._back[number], self._squares[number]

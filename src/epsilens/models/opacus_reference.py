@@ -48,11 +48,6 @@ class TorchEnsembleFit:
     modules: tuple[torch.nn.Module, ...]
     calibration: NoiseCalibration
 
-    @property
-    def n_models(self) -> int:
-        """How many there are."""
-        return len(self.modules)
-
     def logits(self, X: ArrayLike) -> Floats:
         """Return all logits, (n_models, n_rows, n_outputs)."""
         return np.concatenate([logits for _, logits in self.logit_blocks(X)])

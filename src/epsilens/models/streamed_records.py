@@ -240,33 +240,26 @@ class RowReading:
     def matrix(self, table: pa.Table) -> FloatArray | scipy.sparse.csr_array:
         """Return the features that the linear model sees."""
         if self.transformers is None:
-            return self._plain_matrix(table)
+            matrix = np.empty((table.num_rows, len(self.features)))
+            for place, name in enumerate(self.features):
+                values = plain_column(table, name)
+                if values.dtype.kind not in "biuf":
+                    raise InputError(
+                        f"the {self.what} features must be numbers, but column {name!r} is not. Put "
+                        "a OneHotEncoder for it into a fitted Pipeline in front of the model."
+                    )
+                matrix[:, place] = values
+            if not np.isfinite(matrix).all():
+                raise InputError(
+                    f"the {self.what} features must be finite, but some are missing (NaN) or "
+                    "infinite. Impute or drop them first; nothing is filled in silently."
+                )
+            return matrix
         frame = frame_from_arrow(table.select(list(self.features)), name=self.source.name)
         if self.schema is not None:
             check_categories(self.schema, frame, what=f"{self.what} data")
             frame = as_model_input(frame, self.schema, {}, frame)
         return transform(self.transformers, frame, what=self.what)
-
-    def _plain_matrix(self, table: pa.Table) -> FloatArray:
-        import pyarrow as pa
-
-        matrix = np.empty((table.num_rows, len(self.features)))
-        for place, name in enumerate(self.features):
-            kind = table.schema.field(name).type
-            if not (
-                pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-            ):
-                raise InputError(
-                    f"the {self.what} features must be numbers, but column {name!r} is not. Put a "
-                    "OneHotEncoder for it into a fitted Pipeline in front of the model."
-                )
-            matrix[:, place] = table.column(name).to_numpy()
-        if not np.isfinite(matrix).all():
-            raise InputError(
-                f"the {self.what} features must be finite, but some are missing (NaN) or infinite. "
-                "Impute or drop them first; nothing is filled in silently."
-            )
-        return matrix
 
     def labels(self, table: pa.Table) -> tuple[FloatArray, NDArray[np.int64]]:
         """Return the labels as the loss sees them, and as positions in the domain."""

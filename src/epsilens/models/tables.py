@@ -107,9 +107,14 @@ _NOT_NUMBERS = (
 
 
 def checked_input(
-    estimator: BaseEstimator, X: ArrayLike, y: ArrayLike | None, *, reset: bool
-) -> tuple[FloatArray, FloatArray]:
-    """Return features and target as arrays of finite numbers.
+    estimator: BaseEstimator,
+    X: ArrayLike,
+    y: ArrayLike | None,
+    *,
+    reset: bool,
+    is_number: bool = True,
+) -> tuple[FloatArray, NDArray[Any]]:
+    """Return features as finite numbers, and the target that belongs to them.
 
     Parameters
     ----------
@@ -120,6 +125,8 @@ def checked_input(
         None, when only features are looked at, gives an empty target.
     reset : bool
         Whether to learn the columns, or to hold X against those learnt.
+    is_number : bool
+        Whether the target must be numbers; otherwise it may be answers of any kind.
 
     Raises
     ------
@@ -134,48 +141,19 @@ def checked_input(
         ...
     epsilens.errors.InputError: X and y must be tables of numbers, got text or mixed values. ...
     """
-    if y is None and not reset:
-        return _checked(estimator, X, reset=reset, y="no_validation"), np.empty(0)
-    features, target = _checked(estimator, X, reset=reset, y=y, y_numeric=True)
-    return features, target
-
-
-def checked_features(
-    estimator: BaseEstimator, X: ArrayLike, y: ArrayLike | None
-) -> tuple[FloatArray, NDArray[np.generic]]:
-    """Return features as finite numbers and the answers, of any kind, that belong to them.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Remembers the number and names of the columns.
-    X : array or frame of shape (n, p)
-    y : array of shape (n,)
-
-    Raises
-    ------
-    InputError
-        One line without any value of the data.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import Ridge
-    >>> checked_features(Ridge(), [[1], [2]], ["no", "yes"])[0].shape
-    (2, 1)
-    """
-    features, target = _checked(estimator, X, reset=True, y=y)
-    return features, target
-
-
-def _checked(estimator: BaseEstimator, X: ArrayLike, **how: object) -> Any:
     from sklearn.utils.validation import validate_data
 
     refusal: InputError
     try:
         # The sum that looks for infinities may itself be none: no warning about that.
         with np.errstate(over="ignore", invalid="ignore"):
-            found = validate_data(estimator, X, dtype=np.float64, **how)
-        return (found[0], found[1].astype(np.float64)) if "y_numeric" in how else found
+            if y is None and not reset:
+                rows = validate_data(estimator, X, dtype=np.float64, reset=False, y="no_validation")
+                return rows, np.empty(0)
+            features, target = validate_data(
+                estimator, X, y, dtype=np.float64, reset=reset, y_numeric=is_number
+            )
+        return features, target.astype(np.float64) if is_number else target
     except TypeError as error:
         refusal = InputTypeError(_said_again(str(error), estimator))
     except OverflowError:

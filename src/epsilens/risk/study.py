@@ -458,6 +458,6 @@ def membership_numbers(attack: MembershipAttack) -> dict[str, float | None]:
         "asr_max_lower_bound": attack.asr_max_lower_bound,
         "asr_max_p_value": attack.asr_max_p_value,
         "asr_mean": attack.asr_mean,
-        "tpr_at_fpr_0_001": attack.tpr_at_fpr(0.001),
-        "tpr_at_fpr_0_01": attack.tpr_at_fpr(0.01),
+        "tpr_at_fpr_0_001": attack.held_out.tpr_at_fpr(0.001),
+        "tpr_at_fpr_0_01": attack.held_out.tpr_at_fpr(0.01),
     }

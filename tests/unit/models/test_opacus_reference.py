@@ -253,7 +253,7 @@ def test_any_module_and_images() -> None:
     fit = train_with_opacus(images, codes, members, SETTINGS, make_module=make, random_state=0)
     logits = fit.logits(images)
     assert logits.shape == (3, 60, 1)
-    assert fit.n_models == 3
+    assert len(fit.modules) == 3
     assert ((logits[:, :, 0] > 0) == codes).mean() > 0.7
     for models, part in fit.logit_blocks(images):
         assert (part == logits[models]).all()
