@@ -304,9 +304,7 @@ def _sample_optimum(rows: TrainingRows, sample: StreamedRows, otherwise: FloatAr
 def _test_set(reading: RowReading, rows: TestRows, progress: Progress | None) -> StreamedEvaluation:
     """Return the test set with the labels and weights of its records, read in one narrow pass."""
     work = NarrowWork(reading, _labels_only)
-    part = reduce_pass(
-        current_passes(), work, reading.pieces, what="test labels", progress=progress
-    )
+    part = reduce_pass(work, reading.pieces, what="test labels", progress=progress)
     if not part:
         raise InputError("the test data must have at least one row, got 0.")
     y, weights = np.concatenate(part["y"]), np.concatenate(part["weights"])

@@ -19,7 +19,7 @@ from epsilens.data.expressions import Expression
 from epsilens.data.parquet_pieces import Piece
 from epsilens.influence.evaluation import CellNoise, Evaluation, NoiseForms, Outcomes
 from epsilens.models import Design
-from epsilens.models.passes import Part, added, current_passes, reduce_pass
+from epsilens.models.passes import Part, added, reduce_pass
 from epsilens.models.streamed_records import RowReading, StreamedRows
 
 
@@ -136,7 +136,6 @@ class StreamedEvaluation(Evaluation):
     ) -> Part:
         """Return a formula's parts over all pieces, joined in their order."""
         return reduce_pass(
-            current_passes(),
             _TestWork(self.rows, formula, arguments, join),
             self.rows.reading.pieces,
             join=join,
@@ -164,7 +163,7 @@ class StreamedEvaluation(Evaluation):
         if "sides" not in self._known:
             work = NarrowWork(self.rows.reading, _sides)
             self._known["sides"] = reduce_pass(
-                current_passes(), work, self.rows.reading.pieces, what="groups of the test set"
+                work, self.rows.reading.pieces, what="groups of the test set"
             )["sides"]
         inside, outside = self._known["sides"][:, members] / self.rows.total_weight
         if not (inside > 0.0 and outside > 0.0):

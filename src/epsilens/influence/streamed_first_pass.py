@@ -19,7 +19,7 @@ from epsilens.data.schema import LARGEST_NUMERIC_DOMAIN
 from epsilens.errors import InputError, setting
 from epsilens.models import Design, Loss, Problem
 from epsilens.models.label import Label, refuse_missing, sorted_distinct
-from epsilens.models.passes import Part, added, current_passes, reduce_pass
+from epsilens.models.passes import Part, added, reduce_pass
 from epsilens.models.scikit_learn import Specification
 from epsilens.models.streamed_problem import StreamedProblem, TrainingRows
 from epsilens.models.streamed_records import RowReading, StreamedRows, plain_column
@@ -104,9 +104,7 @@ def look_at_labels(
     progress : callable, optional
     """
     narrow = replace(reading, features=(), transformers=None, schema=None, groups=())
-    part = reduce_pass(
-        current_passes(), _LabelWork(narrow), narrow.pieces, what="labels", progress=progress
-    )
+    part = reduce_pass(_LabelWork(narrow), narrow.pieces, what="labels", progress=progress)
     if not part:
         raise InputError(f"the {reading.what} data must have at least one row, got 0.")
     seen: dict[object, int] | None = {}

@@ -23,7 +23,7 @@ from epsilens.errors import InputTypeError
 from epsilens.influence.groups import Group, named_groups
 from epsilens.influence.label_noise import Changes, LabelNoise, means_of, sum_changes, sum_group
 from epsilens.models import Problem
-from epsilens.models.passes import Part, added, current_passes, reduce_pass
+from epsilens.models.passes import Part, added, reduce_pass
 from epsilens.models.solver import LinearObjective
 from epsilens.models.streamed_problem import StreamedProblem, TrainingRows
 from epsilens.models.streamed_records import StreamedRows
@@ -86,9 +86,7 @@ class StreamedLabelNoise(LabelNoise):
         if not tasks:
             return np.zeros((changes.n_slots, width))
         work = _ChangeWork(self.rows, self.statistics, direction)
-        part = reduce_pass(
-            current_passes(), work, tasks, what="drawn changes", progress=problem.progress
-        )
+        part = reduce_pass(work, tasks, what="drawn changes", progress=problem.progress)
         moved: FloatArray = part["moved"] / problem.n_rows
         return moved
 

@@ -523,7 +523,6 @@ def largest(left: Part, right: Part) -> Part:
 
 
 def reduce_pass(
-    passes: Passes,
     work: Callable[[Task], Part],
     tasks: Sequence[Task],
     *,
@@ -535,7 +534,6 @@ def reduce_pass(
 
     Parameters
     ----------
-    passes : Passes
     work : callable
         From a task to a part; can be pickled, and is pure.
     tasks : sequence
@@ -550,13 +548,13 @@ def reduce_pass(
     Examples
     --------
     >>> import numpy as np
-    >>> int(reduce_pass(LocalPasses(2), lambda task: {"n": np.array(task)}, [1, 2, 3])["n"])
+    >>> int(reduce_pass(lambda task: {"n": np.array(task)}, [1, 2, 3])["n"])
     6
     """
     store = current_store()
     kept = None if store is None else store.begin(what, work)
     total, first = kept.found if kept is not None and kept.found is not None else ({}, 0)
-    for done, part in enumerate(passes.map(work, tasks[first:]), start=first + 1):
+    for done, part in enumerate(current_passes().map(work, tasks[first:]), start=first + 1):
         total = join(total, part)
         if progress is not None:
             progress(done, len(tasks), what)

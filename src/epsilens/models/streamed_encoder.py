@@ -36,7 +36,7 @@ from epsilens.data.schema import (
     left_out,
 )
 from epsilens.errors import InputError, setting
-from epsilens.models.passes import Part, current_passes, reduce_pass
+from epsilens.models.passes import Part, reduce_pass
 from epsilens.models.scikit_learn import default_estimator
 from epsilens.models.streamed_records import RowReading, absent, plain_column
 from epsilens.notes import Note
@@ -176,7 +176,6 @@ def streamed_estimator(
     """
     numbers, words, suspects = _kinds(reading, categorical)
     part = reduce_pass(
-        current_passes(),
         _ColumnWork(reading, tuple(numbers), tuple(words), suspects),
         reading.pieces,
         join=_joined,
@@ -371,7 +370,6 @@ def settle_streamed(
     if not columns:
         return reading, []
     part = reduce_pass(
-        current_passes(),
         _MissingWork(reading.source, columns),
         reading.pieces,
         what="missing values",

@@ -20,7 +20,6 @@ from epsilens.models.design import Design
 from epsilens.models.passes import (
     Part,
     added,
-    current_passes,
     current_store,
     largest,
     reduce_pass,
@@ -123,7 +122,6 @@ class StreamedProblem:
     ) -> Part:
         """Return a formula's parts over all pieces, joined in their order."""
         return reduce_pass(
-            current_passes(),
             PieceWork(self.rows, formula, arguments, join),
             self.rows.reading.pieces,
             join=join,

@@ -163,10 +163,9 @@ def test_a_pass_gives_the_same_numbers_as_here(connected, tmp_path):
     pieces = [(first, min(first + 170, 3000)) for first in range(0, 3000, 170)]
     work = sums_over_pieces(str(tmp_path / "data.npy"), rng.normal(size=12))
     seen = []
-    there = reduce_pass(
-        current_passes(), work, pieces, progress=lambda done, total, _: seen.append((done, total))
-    )
-    here = reduce_pass(LocalPasses(), work, pieces)
+    there = reduce_pass(work, pieces, progress=lambda done, total, _: seen.append((done, total)))
+    with use_passes(LocalPasses()):
+        here = reduce_pass(work, pieces)
     for name in here:
         np.testing.assert_allclose(there[name], here[name], rtol=1e-10, atol=0)
     assert seen == [(done, 18) for done in range(1, 19)]
