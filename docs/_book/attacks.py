@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from epsilens.risk.success_rate import null_of_maximum
+from epsilens.risk.membership_attack import null_of_maximum
 
 from .bars import fastest_opacus, gains
 from .results import Result, Results, budget, percent, plus_minus, span, table

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     from epsilens.risk.equivalent import equivalent_epsilon
     from epsilens.risk.likelihood_ratio import lira
     from epsilens.risk.logits import scores_from_logits, scores_from_margins
-    from epsilens.risk.membership_attack import BalancedAccuracy, MembershipAttack
+    from epsilens.risk.membership_attack import (
+        BalancedAccuracy,
+        MembershipAttack,
+        NullOfMaximum,
+        null_of_maximum,
+    )
     from epsilens.risk.proven_epsilon import ProvenEpsilon
     from epsilens.risk.result import RiskCurve
     from epsilens.risk.shadow_ensemble import ShadowEnsemble, TorchTraining
     from epsilens.risk.study import AttackStudy
-    from epsilens.risk.success_rate import NullOfMaximum, null_of_maximum
 
 
 __all__ = [
@@ -53,11 +57,15 @@ __getattr__, __dir__ = lazy_exports(
         "epsilens.risk.equivalent": ["equivalent_epsilon"],
         "epsilens.risk.likelihood_ratio": ["lira"],
         "epsilens.risk.logits": ["scores_from_logits", "scores_from_margins"],
-        "epsilens.risk.membership_attack": ["BalancedAccuracy", "MembershipAttack"],
+        "epsilens.risk.membership_attack": [
+            "BalancedAccuracy",
+            "MembershipAttack",
+            "NullOfMaximum",
+            "null_of_maximum",
+        ],
         "epsilens.risk.proven_epsilon": ["ProvenEpsilon"],
         "epsilens.risk.result": ["RiskCurve"],
         "epsilens.risk.shadow_ensemble": ["ShadowEnsemble", "TorchTraining"],
         "epsilens.risk.study": ["AttackStudy"],
-        "epsilens.risk.success_rate": ["NullOfMaximum", "null_of_maximum"],
     },
 )

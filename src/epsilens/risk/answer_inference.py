@@ -28,7 +28,7 @@ from epsilens.influence.alternatives import Alternatives
 from epsilens.mechanisms import guess_ceiling
 from epsilens.models.passes import one_blas_thread
 from epsilens.models.problem import Loss
-from epsilens.risk.success_rate import lower_rate
+from epsilens.risk.membership_attack import lower_rate
 
 if TYPE_CHECKING:
     import pandas as pd

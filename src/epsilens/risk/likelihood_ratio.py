@@ -19,15 +19,16 @@ from epsilens._validate import as_choice, as_delta, as_share
 from epsilens.errors import ApproximationWarning, InputError, InputTypeError, setting
 from epsilens.notes import Note
 from epsilens.risk.logits import column_blocks, fit_normal, quarter_moments
-from epsilens.risk.membership_attack import HeldOutScores, MembershipAttack
-from epsilens.risk.proven_epsilon import proven_epsilon
-from epsilens.risk.success_rate import (
+from epsilens.risk.membership_attack import (
+    HeldOutScores,
+    MembershipAttack,
     null_of_maximum,
     p_value_at_most,
     p_value_of_maximum,
     simulated_null,
     weighted_lower_rate,
 )
+from epsilens.risk.proven_epsilon import proven_epsilon
 
 # --- Whether the membership looks as fair coins would make it ---
 

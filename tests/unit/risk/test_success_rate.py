@@ -11,7 +11,7 @@ from scipy.stats import beta, binom, norm
 from epsilens.errors import InputError
 from epsilens.risk import lira, null_of_maximum
 from epsilens.risk.likelihood_ratio import doubts_about_the_coins
-from epsilens.risk.success_rate import (
+from epsilens.risk.membership_attack import (
     lower_rate,
     p_value_at_most,
     p_value_of_maximum,
