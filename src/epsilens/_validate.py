@@ -278,6 +278,23 @@ def as_codes(value: object, *, n_categories: int, name: str = "codes") -> NDArra
     return codes.astype(np.int64)
 
 
+def as_counts(value: object, *, name: str, n: int, of: str, advice: str) -> FloatArray:
+    """Return n numbers, one for each category or bit, as floats."""
+    import numpy as np
+
+    counts = np.asarray(value)
+    if counts.shape != (n,):
+        raise InputError(
+            f"{setting(name)} must have one entry per {of} ({n}), got an array of shape "
+            f"{counts.shape}. {advice}"
+        )
+    if not (np.issubdtype(counts.dtype, np.integer) or np.issubdtype(counts.dtype, np.floating)):
+        raise InputTypeError(
+            argument=name, expected="numbers", got=f"values of type {counts.dtype}"
+        )
+    return counts.astype(np.float64)
+
+
 def as_channel_matrix(value: object, *, name: str = "matrix") -> FloatArray:
     """Return a square matrix with rows that are probabilities, as a read-only copy."""
     import numpy as np

@@ -313,16 +313,11 @@ class SiteBudgetError(SiteError, BudgetExceededError):
 
 
 class _MarkedError(Exception):
-    """A message of one text, which may name settings."""
+    """A message of one text, which may name settings; `text` has their marks."""
 
     def __init__(self, message: str = "") -> None:
-        self.message = message
+        self.text = message
         super().__init__(render(message, PYTHON))
-
-    @property
-    def text(self) -> str:
-        """The message with its marks, to be part of another text."""
-        return self.message
 
     def render(self, surface: Surface = PYTHON) -> str:
         """Write the message in the terms of a surface."""

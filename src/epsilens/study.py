@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from epsilens.data import Bins, Prepared
     from epsilens.data.expressions import Expression
     from epsilens.data.missing import MissingPolicy
+    from epsilens.data.prepare import Task
     from epsilens.decision import Decision
     from epsilens.document import Baseline, DecisionDocument
     from epsilens.influence.question import Epsilon
@@ -100,6 +101,11 @@ class Study:
     candidates_are : str
         What messages call the candidates.
 
+    Attributes
+    ----------
+    protected : tuple of str
+        Columns that are randomised.
+
     Notes
     -----
     The results are functions of the raw data and not private themselves: publishing them, or choosing ε by
@@ -144,7 +150,10 @@ class Study:
     identity: str | None = None
     candidates: object | None = None
     candidates_are: str = "candidates"
+    protected: tuple[str, ...] = field(default=(), init=False)
     _groups: tuple[tuple[str, Expression], ...] = field(default=(), init=False)
+    _task: Task = field(default="classification", init=False)
+    _is_given: bool = field(default=False, init=False)
     _fitted: dict[bool, WhatIf] = field(default_factory=dict, init=False)
     _grids: dict[str, tuple[float, ...]] = field(default_factory=dict, init=False)
     _last_cost: LossChangeEstimate | None = field(default=None, init=False)
@@ -162,22 +171,29 @@ class Study:
             setattr(self, name, _column_names(getattr(self, name), argument=name))
         if self.protect is not None:
             self.protect = _column_names(self.protect, argument="protect")
+        self.protected = tuple(self.protect or (self.label,))
         self.seed = as_count(self.seed, name="seed", least=0)
-        self._check_model()
-        _check_bins(self.bins)
-        self._groups = _read_groups(self.groups)
+        # Whether the model is an estimator of the user.
+        self._is_given = not (self.model is None or isinstance(self.model, str))
+        if self._is_given:
+            self._check_estimator()
+        elif self.model is not None:
+            as_choice(self.model, ("logistic", "ridge"), name="model")
+            self._task = "regression" if self.model == "ridge" else "classification"
+        if self.bins is not None:
+            _check_bins(self.bins)
+        if self.groups is not None:
+            self._groups = _read_groups(self.groups)
         if isinstance(self.groups, Iterator):
             self.groups = self._groups
         if self.identity is not None:
             check_identity(self.identity, label=self.label, drop=self.drop)
         self._is_made = True
 
-    def _check_model(self) -> None:
+    def _check_estimator(self) -> None:
         """Refuse what is no model, and a setting of the default model beside another one."""
-        if isinstance(self.model, str):
-            as_choice(self.model, ("logistic", "ridge"), name="model")
-        if not self._is_given:
-            return
+        from sklearn.base import is_classifier
+
         expected = "'logistic', 'ridge' or a scikit-learn estimator"
         if isinstance(self.model, type):
             raise InputTypeError(
@@ -193,6 +209,7 @@ class Study:
                 f"{setting('regularisation')} belongs to the models logistic and ridge, got an estimator in "
                 f"{setting('model')}. Set it in the estimator, or leave it out."
             )
+        self._task = "classification" if is_classifier(self.model) else "regression"
 
     def __setattr__(self, name: str, value: object) -> None:
         # What is private holds the answers so far.
@@ -214,49 +231,33 @@ class Study:
         from epsilens.data import prepare
 
         return prepare(
-            self._read(self.data),
+            self._read("data"),
             label=self.label,
             drop=self.drop,
             weight=self.weight,
             categorical=self.categorical,
             bins=self.bins,
             missing=self.missing,
-            test=self._read(self.test),
+            test=self._read("test"),
             test_share=self.test_share,
             seed=self.seed,
             positive=self.positive,
             groups=self._groups,
-            task="classification" if self._is_classification else "regression",
-            candidates=self._read(self.candidates),
+            task=self._task,
+            candidates=self._read("candidates"),
             candidates_are=self.candidates_are,
             beside=() if self.identity is None else (self.identity,),
         )
 
-    def _read(self, source: object) -> object:
+    def _read(self, argument: Literal["data", "test", "candidates"]) -> object:
         """Read a file; a table in memory stays as it is."""
         from epsilens.data import read_table
 
-        if isinstance(source, str | Path):
-            return read_table(source, delimiter=self.delimiter, encoding=self.encoding)
-        return source
-
-    @property
-    def _is_given(self) -> bool:
-        """Whether the model is an estimator of the user."""
-        return not (self.model is None or isinstance(self.model, str))
-
-    @property
-    def _is_classification(self) -> bool:
-        if not self._is_given:
-            return self.model != "ridge"
-        from sklearn.base import is_classifier
-
-        return bool(is_classifier(self.model))
-
-    @cached_property
-    def protected(self) -> tuple[str, ...]:
-        """The columns that are randomised."""
-        return tuple(self.protect or (self.label,))
+        source: object = getattr(self, argument)
+        if not isinstance(source, str | Path):
+            return source
+        what = "the data" if argument == "data" else setting(argument)
+        return read_table(source, delimiter=self.delimiter, encoding=self.encoding, what=what)
 
     @cached_property
     def domains(self) -> dict[str, list[object]] | None:
@@ -270,43 +271,12 @@ class Study:
         """Return the declared answers of the protected columns; with or without the warning."""
         from epsilens.data import Bins, declared_domains
 
-        self._check_protected()
-        bins = {name: Bins(b) if isinstance(b, int) else b for name, b in (self.bins or {}).items()}
-        found = (
-            declared_domains(
-                self.prepared,
-                [name for name in self.protected if name not in self.declared],
-                bins=bins,
-                positive=self.positive,
-                categories=self._written_categories,
-                warn=warn,
-            )
-            or {}
-        )
-        for name in self.protected:
-            if name in self.declared:
-                of_label = name == self.label
-                schema = self.prepared.schema
-                found[name] = list(
-                    self.prepared.label_categories if of_label else schema[name].domain or ()
-                )
-        return found or None
-
-    @property
-    def _written_categories(self) -> dict[str, list[str]]:
-        """The possible answers as text, as they would be typed."""
-        return {
-            name: [str(value) for value in values]
-            for name, values in (self.categories or {}).items()
-        }
-
-    def _check_protected(self) -> None:
-        """Refuse a column that is in the file and not in the model, and say why it is not."""
-        schema = self.prepared.schema
+        prepared, schema = self.prepared, self.prepared.schema
         # A column may be declared that is not protected, or not even used.
         beside = [name for name in (self.label, self.weight, self.identity) if name is not None]
         for name in self.declared:
             require_column(name, [*schema.names, *beside, *self.drop], argument="declared")
+        # A column that is in the file and not in the model cannot be protected.
         for name in self.protected:
             for argument, columns in (("drop", tuple(self.drop)), ("weight", (self.weight,))):
                 if name in columns:
@@ -319,6 +289,19 @@ class Study:
                     f"{setting('protect')} must name a column that the model uses, got {name!r}, which is "
                     f"{schema[name].note}. Choose another column."
                 )
+        found = declared_domains(
+            prepared,
+            [name for name in self.protected if name not in self.declared],
+            bins={n: Bins(b) if isinstance(b, int) else b for n, b in (self.bins or {}).items()},
+            positive=self.positive,
+            categories=self.categories,
+            warn=warn,
+        )
+        for name in self.protected:
+            if name in self.declared:
+                domain = schema[name].domain if name != self.label else prepared.label_categories
+                found = {**(found or {}), name: list(domain or ())}
+        return found
 
     def estimator(self, *, mechanism: str = "rr", ignores_categories: bool = False) -> Any:
         """Return the model, not yet fitted.
@@ -334,12 +317,15 @@ class Study:
 
         if self._is_given:
             return self.model
-        kind: Literal["logistic", "ridge"] = "logistic" if self._is_classification else "ridge"
+        written = {
+            name: [str(value) for value in values]
+            for name, values in (self.categories or {}).items()
+        }
         return default_estimator(
             self.prepared.schema,
-            model=kind,
+            model="logistic" if self._task == "classification" else "ridge",
             regularisation=self.regularisation,
-            categories=None if ignores_categories else self._written_categories,
+            categories=None if ignores_categories else written,
             keep_all=self.protected if mechanism in _BY_BITS else (),
         )
 
@@ -462,47 +448,42 @@ class Study:
             raise InputError(
                 f"{setting('checkpoint')} belongs to {setting('method', 'retrain')}. Add that, or leave it out."
             )
-        grid = self._grid(epsilon, self._last_risk)
-        question: dict[str, Any] = {
-            "protect": self.protected,
-            "epsilon": grid,
-            "groups": self._group_masks(everybody=everybody),
-            "categories": self.domains,
+        arguments: dict[str, Any] = {
+            "epsilon": self._grid(epsilon, self._last_risk),
             "correction": correction,
             "mechanism": mechanism,
             "repeats": repeats,
-            "random_state": self.seed,
             "dependent_groups": dependent_groups,
+        }
+        estimating: dict[str, Any] = {
+            "method": method,
+            "seconds": seconds,
+            "n_draws": n_draws,
+            "inverse_hessian": inverse_hessian,
+        }
+        question: dict[str, Any] = {
+            **arguments,
+            "protect": self.protected,
+            "groups": self._group_masks(everybody=everybody),
+            "categories": self.domains,
+            "random_state": self.seed,
             "progress": progress,
         }
         study = self.fitted(mechanism)
         if method == "retrain":
             found = study.retrain(**question, checkpoint=checkpoint)
         else:
-            found = study.estimate(
-                **question,
-                method=method,
-                seconds=seconds,
-                n_draws=n_draws,
-                inverse_hessian=inverse_hessian,
-            )
+            found = study.estimate(**question, **estimating)
         self._cost_arguments = {
-            "epsilon": grid,
-            "method": method,
-            "correction": correction,
-            "mechanism": mechanism,
-            "seconds": seconds,
-            "n_draws": n_draws,
-            "repeats": repeats,
+            **arguments,
+            **estimating,
             "everybody": everybody,
-            "dependent_groups": dependent_groups,
-            "inverse_hessian": inverse_hessian,
             "retraining_seconds": retraining_seconds,
         }
         if retraining_seconds > 0:
             found = measure_untrusted(found, seconds=retraining_seconds, progress=progress)
         self._last_cost = found
-        return self._with_notes(found, self._observed_domains())
+        return self._with_notes(found)
 
     def _group_masks(self, *, everybody: bool) -> dict[str, object] | None:
         """Return who is asked about; None: everybody alone."""
@@ -568,11 +549,14 @@ class Study:
         """
         self._require_probabilities()
         as_choice(mechanism, ("rr", "dpsgd"), name="mechanism")
-        settings: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "epsilon": self._grid(epsilon, self._last_cost),
             "shadow_models": shadow_models,
             "online": online,
             "confidence": confidence,
+        }
+        settings = {
+            **arguments,
             "random_state": self.seed,
             "checkpoint": checkpoint,
             "progress": progress,
@@ -595,16 +579,11 @@ class Study:
             domains = self.domains
             found = self.attacked().estimate(protect=self.protected, categories=domains, **settings)
             self._last_risk = found
-            self._risk_arguments = {
-                "epsilon": settings["epsilon"],
-                "shadow_models": shadow_models,
-                "online": online,
-                "confidence": confidence,
-            }
-            return self._with_notes(found, self._observed_domains())
+            self._risk_arguments = arguments
+            return self._with_notes(found)
         settings |= given | {"delta": self._checked_delta(delta)}
         found = self.attacked(is_dense=True).estimate_dp_sgd(**settings)
-        return self._with_notes(found)
+        return self._with_notes(found, observed=False)
 
     def _require_probabilities(self) -> None:
         """Refuse a model that an attack has no probabilities of, before any work."""
@@ -677,7 +656,7 @@ class Study:
             With `.recommendation`, `.document`, `.to_frame()` and `.plot()`.
         """
         from epsilens.decision import decide
-        from epsilens.decision.question import join, read_limits
+        from epsilens.decision.question import join, read_limits, require_one_mechanism
 
         if alpha is not None and self.identity is None:
             raise InputError(
@@ -700,9 +679,12 @@ class Study:
             require_extra("explain", "explaining a model by SHAP", "shap")
         masked: list[str] = []
         grid = self._grid(epsilon, self._last_cost or self._last_risk)
-        if epsilon is None and self._last_cost is not None and self._last_risk is not None:
-            # Two that do not belong together are refused before the long work.
-            join(self._last_cost.document, self._last_risk.document)
+        if epsilon is None and self._last_cost is not None:
+            # What does not belong together is refused before the long work.
+            if self._last_risk is None:
+                require_one_mechanism(self._last_cost.document)
+            else:
+                join(self._last_cost.document, self._last_risk.document)
         if self.identity is not None:
             # First: a missing extra, or an identity that is none, is found before the long work.
             masked = self._masked_columns(share, progress)
@@ -724,7 +706,7 @@ class Study:
         decision = decide(self._last_cost, self._last_risk, **limits, progress=progress)
         if self.identity is not None:
             decision = self._with_lever(decision, masked, checkpoint, limits, progress)
-        return self._with_notes(decision, self._observed_domains())
+        return self._with_notes(decision)
 
     def _grid(
         self, epsilon: Epsilon | None, before: LossChangeEstimate | RiskCurve | None
@@ -743,29 +725,23 @@ class Study:
             return self._grids[epsilon]
         return epsilon
 
-    def _observed_domains(self) -> list[Note]:
-        """Return what `domains` warns of: protected features whose answers were not declared."""
+    def _with_notes(self, result: _R, *, observed: bool = True) -> _R:
+        """Add what was done to the table, what was observed, and the frame library that it came in."""
+        from epsilens.data import TableFile
         from epsilens.data.prepare import observed_domain
 
-        known = {self.label, *(self.domains or ())}
-        return [
-            observed_domain(name, may_be_binned=True)
-            for name in self.protected
-            if name in self.prepared.X_train and name not in known
-        ]
-
-    def _with_notes(self, result: _R, observed: Sequence[Note] = ()) -> _R:
-        """Add what was done to the table, what was observed, and the frame library that it came in."""
         document: Any = result.document
-        notes = distinct_notes([*self.prepared.notes, *document.notes, *observed])
-        told = document.model_copy(update={"notes": notes})
-        return replace(result, document=told, template=self._template)
-
-    @property
-    def _template(self) -> object:
-        from epsilens.data import TableFile
-
-        return None if isinstance(self.data, str | Path | TableFile) else self.data
+        notes = [*self.prepared.notes, *document.notes]
+        if observed:  # what `domains` warns of: protected features whose answers were not declared
+            known = {self.label, *(self.domains or ())}
+            notes += [
+                observed_domain(name, may_be_binned=True)
+                for name in self.protected
+                if name in self.prepared.X_train and name not in known
+            ]
+        told = document.model_copy(update={"notes": distinct_notes(notes)})
+        is_file = isinstance(self.data, str | Path | TableFile)
+        return replace(result, document=told, template=None if is_file else self.data)
 
     # --- Masking as a lever ---
 
@@ -861,8 +837,6 @@ def _column_names(given: object, *, argument: str) -> tuple[str, ...]:
 
 def _check_bins(bins: object) -> None:
     """Refuse what are no bins of columns."""
-    if bins is None:
-        return
     from epsilens.data import Bins
 
     expected = "a number of bins, or Bins, for each column"
@@ -885,44 +859,39 @@ def _read_groups(groups: object) -> tuple[tuple[str, Expression], ...]:
 
     Examples
     --------
-    >>> [name for name, _ in _read_groups({"young": "age < 30"})], _read_groups(None)
-    (['young'], ())
+    >>> [name for name, _ in _read_groups({"young": "age < 30"})]
+    ['young']
     """
-    from epsilens.data.expressions import parse_group
+    from epsilens.data.expressions import Expression, parse_expression, parse_group
 
-    if groups is None:
-        return ()
     if isinstance(groups, str):
         groups = [groups]
-    if isinstance(groups, Mapping):
-        return tuple(_named_group(name, value) for name, value in groups.items())
+    elif isinstance(groups, Mapping):
+        groups = list(groups.items())
     if not isinstance(groups, Sequence | Iterator):
         raise _no_expression(groups)
     found = []
     for group in groups:
         if isinstance(group, str):
             found.append(parse_group(group))
-        elif isinstance(group, tuple) and len(group) == 2:
-            found.append(_named_group(*group))
-        else:
+            continue
+        if not (isinstance(group, tuple) and len(group) == 2):
             raise _no_expression(group)
+        name, condition = group
+        if not isinstance(name, str):
+            raise InputTypeError(
+                argument="groups", expected="names in text for the groups", got=type(name).__name__
+            )
+        if not name.strip():
+            raise InputError(
+                argument="groups", expected="a name for every group", got="an empty one"
+            )
+        if isinstance(condition, str):
+            condition = parse_expression(condition)
+        elif not isinstance(condition, Expression):
+            raise _no_expression(condition)
+        found.append((name, condition))
     return tuple(found)
-
-
-def _named_group(name: object, condition: object) -> tuple[str, Expression]:
-    from epsilens.data.expressions import Expression, parse_expression
-
-    if not isinstance(name, str):
-        raise InputTypeError(
-            argument="groups", expected="names in text for the groups", got=type(name).__name__
-        )
-    if not name.strip():
-        raise InputError(argument="groups", expected="a name for every group", got="an empty one")
-    if isinstance(condition, str):
-        return name, parse_expression(condition)
-    if isinstance(condition, Expression):
-        return name, condition
-    raise _no_expression(condition)
 
 
 def _no_expression(got: object) -> InputTypeError:
@@ -976,7 +945,7 @@ def mask_study(
     assert prepared.beside_test is not None  # noqa: S101
     offer = prepared.candidates
     public = None
-    if offer is not None and offer.beside is not None:
+    if offer is not None:
         public = (offer.X, offer.y, offer.beside.iloc[:, 0])
     study.require_factorisable("masking", is_dense=True)
     return MaskStudy(study.estimator(ignores_categories=True)).fit(

@@ -81,6 +81,33 @@ def test_inspect(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert_one_line(capsys.readouterr(), words)
 
 
+def test_another_file_that_is_not_there_is_called_by_its_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.csv").write_text("age,sex\n1,F\n2,M\n")
+    data = [str(tmp_path / "a.csv"), "--label", "sex"]
+    for command, option in (
+        (["whatif", *data], "--test"),
+        (["decide", *data], "--test"),
+        (["value", "local", *data], "--candidates"),
+    ):
+        assert main([*command, option, str(tmp_path / "no.csv")]) == 2
+        assert_one_line(capsys.readouterr(), f"Error: `{option}` must be a file that exists")
+
+
+@pytest.mark.parametrize(
+    "group", ["age <", "old=age", "age == 'x", "", "age=3", "age == 'x'", "sex == 1"]
+)
+def test_a_group_that_cannot_be_read_is_called_by_its_option(
+    group: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"{20 + i},{'FM'[i % 2]},{'ny'[i % 3 == 0]}\n" for i in range(30))
+    (tmp_path / "a.csv").write_text("age,sex,smokes\n" + rows)
+    command = ["whatif", str(tmp_path / "a.csv"), "--label", "smokes", "--group", group]
+    assert main(command) == 2
+    assert_one_line(capsys.readouterr(), "Error: `--group` must ")
+
+
 def test_files_that_are_not_there_or_cannot_be_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

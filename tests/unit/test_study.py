@@ -328,6 +328,22 @@ def test_cost_and_risk_without_a_common_budget_are_refused_before_the_long_work(
         study.decide()
 
 
+def test_a_cost_of_another_mechanism_is_named_before_the_long_work(people, monkeypatch):
+    table = people.assign(region=np.arange(len(people)) % 3)
+    names = {"region": ["0", "1", "2"]}
+    study = Study(table, label="affair", protect="region", categorical=["region"], categories=names)
+    study.cost(epsilon=1.0, mechanism="oue", seconds=1.0)
+    monkeypatch.setattr(Study, "risk", lambda *_, **__: pytest.fail("the attack ran"))
+    with pytest.raises(InputError, match=r"the cost is that of oue\. Ask both with"):
+        study.decide()
+
+
+@pytest.mark.parametrize("argument", ["test", "candidates"])
+def test_another_file_that_is_not_there_is_named(people, tmp_path, argument):
+    with pytest.raises(InputError, match=f"`{argument}` must be a file that exists"):
+        Study(people, label="affair", **{argument: tmp_path / "no.csv"}).fitted()
+
+
 def test_an_observed_domain_of_a_feature_is_noted_once_in_every_document(people):
     table = people.assign(sure=np.where(people["age"] > 30, "yes", "no"))
     study = Study(table, label="affair", protect="sure")

@@ -20,7 +20,7 @@ from epsilens.app.surface import PAGE
 from epsilens.channels import Budget
 from epsilens.channels.domain import domain_of
 from epsilens.channels.release import release_table
-from epsilens.cli.surface import TERMINAL
+from epsilens.cli.app import TERMINAL
 from epsilens.data import read_table
 from epsilens.data.expressions import parse_expression
 from epsilens.data.missing import settle_missing
@@ -181,7 +181,12 @@ def test_notes_read_right_on_every_surface() -> None:
 def test_what_was_typed_stays_as_it_was_typed() -> None:
     with pytest.raises(InputError) as caught:
         parse_expression("label ==")
-    assert caught.value.render(TERMINAL) == caught.value.render(PAGE) == str(caught.value)
+    stays = (
+        "must be an expression, but it is not valid at » in `label ==»`: a column, text or number was "
+        "expected, got the end."
+    )
+    for surface, named in ((PYTHON, "`groups`"), (TERMINAL, "`--group`"), (PAGE, "“the group”")):
+        assert caught.value.render(surface) == f"{named} {stays}"
 
 
 @pytest.mark.parametrize(

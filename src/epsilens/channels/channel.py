@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsilens._types import FloatArray
-from epsilens._validate import as_channel_matrix, as_codes
+from epsilens._validate import as_channel_matrix, as_codes, as_counts
 from epsilens.channels.draw import (
     LARGEST_ROUNDING,
     Words,
@@ -165,7 +165,7 @@ class Channel:
         """
         checked = as_codes(codes, n_categories=self.k)
         words = released_words(self.epsilon, random_state)
-        self._require_faithful_draw()
+        self.require_faithful_draw()
         return self.draw(checked, words)
 
     def draw(self, codes: NDArray[np.int64], words: Words) -> NDArray[np.int64]:
@@ -195,7 +195,8 @@ class Channel:
         """
         return draw_rows(codes, masses=row_masses(self.matrix), words=words)
 
-    def _require_faithful_draw(self) -> None:
+    def require_faithful_draw(self) -> None:
+        """Refuse probabilities that 64-bit numbers cannot draw."""
         epsilon = self.epsilon
         realised = masses_epsilon(row_masses(self.matrix))
         if epsilon < math.inf and realised > epsilon + LARGEST_ROUNDING:
@@ -248,7 +249,15 @@ class Channel:
         >>> pi.round(3).tolist(), round(float(covariance[0, 0]) ** 0.5, 4)
         ([0.7, 0.3], 0.0274)
         """
-        reported = _as_counts(counts, k=self.k)
+        advice = f"Use `numpy.bincount(reports, minlength={self.k})`."
+        reported = as_counts(counts, name="counts", n=self.k, of="category", advice=advice)
+        if not np.isfinite(reported).all() or (reported < 0).any() or not (reported > 0).any():
+            raise InputError(
+                argument="counts",
+                expected="at least 0 and not all 0",
+                got="entries that are negative or not finite, or no report at all",
+                hint="Give the number of reports of each category.",
+            )
         n_reports = float(reported.sum())
         inverse = self._inverse()
         pi = inverse.T @ (reported / n_reports)
@@ -287,27 +296,6 @@ class Channel:
 
     def __repr__(self) -> str:
         return f"Channel(k={self.k}, epsilon={self.epsilon:.6g})"
-
-
-def _as_counts(value: ArrayLike, *, k: int) -> FloatArray:
-    counts = np.asarray(value)
-    if counts.shape != (k,):
-        raise InputError(
-            f"{setting('counts')} must have one entry per category ({k}), got an array of shape "
-            f"{counts.shape}. Use `numpy.bincount(reports, minlength={k})`."
-        )
-    if not (np.issubdtype(counts.dtype, np.integer) or np.issubdtype(counts.dtype, np.floating)):
-        raise InputTypeError(
-            argument="counts", expected="numbers", got=f"values of type {counts.dtype}"
-        )
-    if not np.isfinite(counts).all() or (counts < 0).any() or not (counts > 0).any():
-        raise InputError(
-            argument="counts",
-            expected="at least 0 and not all 0",
-            got="entries that are negative or not finite, or no report at all",
-            hint="Give the number of reports of each category.",
-        )
-    return counts.astype(np.float64)
 
 
 # --- Channels that treat all answers alike: the truth with one probability, each lie with another ---
@@ -370,9 +358,8 @@ class SymmetricChannel(Channel):
         matrix.setflags(write=False)
         return matrix
 
-    def _require_faithful_draw(self) -> None:
-        # Thresholds are rounded so that epsilon is kept exactly: nothing to check.
-        return
+    def require_faithful_draw(self) -> None:
+        """Refuse nothing: thresholds are rounded so that epsilon is kept exactly."""
 
     def _inverse(self) -> FloatArray:
         if self.a == 0.0:

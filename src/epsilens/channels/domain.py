@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from epsilens._types import FloatArray
 from epsilens._validate import bins_for
 from epsilens.data.binning import Bins
-from epsilens.data.identifiers import ALL_DIFFER
 from epsilens.data.schema import (
+    ALL_DIFFER,
     LARGEST_NUMERIC_DOMAIN,
     Category,
     DomainOrigin,

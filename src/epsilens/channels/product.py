@@ -237,7 +237,7 @@ class ProductChannel:
         finite = [member.epsilon for member in self.channels if member.epsilon < math.inf]
         words = released_words(max(finite, default=math.inf), random_state)
         for member in self.channels:
-            member._require_faithful_draw()
+            member.require_faithful_draw()
         return np.column_stack(
             [
                 member.draw(column, words)

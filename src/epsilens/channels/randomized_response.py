@@ -205,11 +205,14 @@ class RandomizedResponse(SymmetricChannel):
     [0.608, 0.392]
     """
 
-    __slots__ = ()
+    __slots__ = ("_scale",)
+    _scale: float
 
     def __init__(self, k: int, epsilon: float) -> None:
         self._k = as_count(k, name="k", least=2)
         self._epsilon = as_epsilon(epsilon, allow_zero=True)
+        # Everything is divided by e^epsilon, so that no epsilon is too large.
+        self._scale = 1.0 + (self._k - 1) * math.exp(-self._epsilon)
 
     @property
     def keep_probability(self) -> float:
@@ -230,11 +233,6 @@ class RandomizedResponse(SymmetricChannel):
     def advantage(self) -> float:
         """Total variation distance between the reports of two answers, (e^ε − 1)/(e^ε + k − 1)."""
         return self.a
-
-    @property
-    def _scale(self) -> float:
-        # Everything is divided by e^epsilon, so that no epsilon is too large.
-        return 1.0 + (self._k - 1) * math.exp(-self._epsilon)
 
     def compose(self, other: Channel) -> Channel:
         """Return the channel that passes an answer through this one and then through `other`.

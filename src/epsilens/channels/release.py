@@ -24,8 +24,7 @@ from epsilens.channels.order import (
 )
 from epsilens.channels.randomized_response import RandomizedResponse
 from epsilens.data.binning import Bins
-from epsilens.data.dialect import Dialect, released_dialect
-from epsilens.data.fields import spellings
+from epsilens.data.dialect import Dialect, released_dialect, spellings
 from epsilens.data.schema import DomainOrigin
 from epsilens.data.typed_names import typed_name
 from epsilens.errors import PYTHON, InputError, PrivacyLeakWarning, phrase, setting
@@ -382,33 +381,29 @@ def _is_copy(protected: tuple[NDArray[np.int64], pd.Index], column: pd.Series) -
 
 def _leaks(domains: Mapping[str, Domain], budget: Budget) -> list[Note]:
     """Warn of what the release shows beside the reports, and return it for the receipt."""
-    found: list[Note] = []
     observed = [name for name, d in domains.items() if d.origin == "observed" and d.bins is None]
     ranges = [name for name, d in domains.items() if d.origin == "observed" and d.bins is not None]
     open_columns = [name for name, epsilon in budget.per_column.items() if epsilon == math.inf]
-    if observed:
-        found.append(
-            Note(
-                "observed-domain",
-                f"The possible answers of {', '.join(observed)} were taken from the data: the release "
-                f"shows which answers occur. Name them with {setting('categories')} to keep that private.",
-            )
+    answers = (
+        f"The possible answers of {', '.join(observed)} were taken from the data: the release shows "
+        f"which answers occur. Name them with {setting('categories')} to keep that private."
+    )
+    bounds = (
+        f"The bounds of {', '.join(ranges)} were taken from the data: the release shows the smallest "
+        f"and the largest value. Name bounds with {setting('bins')} to keep them private."
+    )
+    unchanged = (
+        f"ε is infinite for {', '.join(open_columns)}: these answers are released as they are."
+    )
+    found = [
+        Note(code, text)
+        for names, code, text in (
+            (observed, "observed-domain", answers),
+            (ranges, "observed-bounds", bounds),
+            (open_columns, "infinite-epsilon", unchanged),
         )
-    if ranges:
-        found.append(
-            Note(
-                "observed-bounds",
-                f"The bounds of {', '.join(ranges)} were taken from the data: the release shows the "
-                f"smallest and the largest value. Name bounds with {setting('bins')} to keep them private.",
-            )
-        )
-    if open_columns:
-        found.append(
-            Note(
-                "infinite-epsilon",
-                f"ε is infinite for {', '.join(open_columns)}: these answers are released as they are.",
-            )
-        )
+        if names
+    ]
     for note in found:
         note.warn(PrivacyLeakWarning, stacklevel=3)
     return found

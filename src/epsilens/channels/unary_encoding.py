@@ -19,6 +19,7 @@ from epsilens._validate import (
     as_choice,
     as_codes,
     as_count,
+    as_counts,
     as_epsilon,
 )
 from epsilens.channels.draw import (
@@ -29,7 +30,7 @@ from epsilens.channels.draw import (
     released_words,
     response_threshold,
 )
-from epsilens.errors import InputError, InputTypeError, setting
+from epsilens.errors import InputError, setting
 
 UnaryKind = Literal["oue", "rappor", "the"]
 HALF = WORD_RANGE // 2
@@ -309,7 +310,13 @@ class UnaryEncoding:
         ([0.5, 0.29, 0.16], 0.035)
         """
         n_reports = as_count(n, name="n")
-        ones = _as_counts_of_ones(counts_of_ones, k=self.k, n_reports=n_reports)
+        advice = "Use `bits.sum(axis=0)`."
+        ones = as_counts(counts_of_ones, name="counts_of_ones", n=self.k, of="bit", advice=advice)
+        if not np.isfinite(ones).all() or (ones < 0).any() or (ones > n_reports).any():
+            raise InputError(
+                f"{setting('counts_of_ones')} must lie between 0 and the number of reports `n` "
+                f"({n_reports}), got entries that do not. Use `bits.sum(axis=0)` and `len(bits)`."
+            )
         yes, no = self._masses
         contrast = (yes - no) / WORD_RANGE
         if contrast == 0.0:
@@ -425,22 +432,3 @@ def _distance_of_no(epsilon: float) -> float:
     y = math.log1p(math.expm1(epsilon / 2) * share)
     # Within these bounds the subtraction ε/2 − y has no rounding error (Sterbenz).
     return min(max(y, epsilon / 4), epsilon / 2)
-
-
-def _as_counts_of_ones(value: ArrayLike, *, k: int, n_reports: int) -> FloatArray:
-    ones = np.asarray(value)
-    if ones.shape != (k,):
-        raise InputError(
-            f"{setting('counts_of_ones')} must have one entry per bit ({k}), got an array of "
-            f"shape {ones.shape}. Use `bits.sum(axis=0)`."
-        )
-    if not (np.issubdtype(ones.dtype, np.integer) or np.issubdtype(ones.dtype, np.floating)):
-        raise InputTypeError(
-            argument="counts_of_ones", expected="numbers", got=f"values of type {ones.dtype}"
-        )
-    if not np.isfinite(ones).all() or (ones < 0).any() or (ones > n_reports).any():
-        raise InputError(
-            f"{setting('counts_of_ones')} must lie between 0 and the number of reports `n` "
-            f"({n_reports}), got entries that do not. Use `bits.sum(axis=0)` and `len(bits)`."
-        )
-    return ones.astype(np.float64)

@@ -94,8 +94,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     # Typer takes a tenth of a second to import, within which Ctrl-C may come.
     import typer
 
-    from epsilens.cli.app import app
-    from epsilens.cli.session import release_warnings, remember
+    from epsilens.cli.app import TERMINAL, app
+    from epsilens.cli.output import release_warnings, remember
 
     # Typer brings its own copy of click or uses the installed one: ask it for the class.
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]
@@ -106,8 +106,6 @@ def _run(arguments: Sequence[str] | None) -> int:
         if sys.stdout is not None:  # a shell can close it: `>&-`
             sys.stdout.flush()
     except (InputError, MissingExtraError, EstimateNotTrustworthyError) as error:
-        from epsilens.cli.surface import TERMINAL
-
         _say(f"Error: {error.render(TERMINAL)}", _RED)
         return EXIT_BAD_INPUT
     except usage_error as error:
@@ -157,7 +155,7 @@ def _usage_words(error: Any) -> str:
 @contextmanager
 def _warnings_held() -> Iterator[None]:
     """Keep each of our two warnings, once, until the command has succeeded; drop all others."""
-    from epsilens.cli.session import hold_warning
+    from epsilens.cli.output import hold_warning
 
     ours = (PrivacyLeakWarning, ApproximationWarning)
 

@@ -3,19 +3,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import functools
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import typer
+import typer.main
 
 from epsilens import __version__
 from epsilens.cli.audit import audit
 from epsilens.cli.decide import decide
 from epsilens.cli.demo import demo
 from epsilens.cli.federate import federate
-from epsilens.cli.federate_coordinator import apply, remove, status, train
+from epsilens.cli.federate_coordinator import (
+    apply,
+    register,
+    remove,
+    server,
+    status,
+    train,
+    unregister,
+)
 from epsilens.cli.federate_coordinator import value as federate_value
-from epsilens.cli.federate_members import register, unregister
-from epsilens.cli.federate_server import server
 from epsilens.cli.federate_site import key, request, site
 from epsilens.cli.inspect import inspect
 from epsilens.cli.mask import mask
@@ -25,6 +34,7 @@ from epsilens.cli.risk import risk
 from epsilens.cli.serve import serve
 from epsilens.cli.value import value
 from epsilens.cli.whatif import whatif
+from epsilens.errors import COMMAND_LINE, PYTHON, Surface, option_of
 
 COMMANDS = (demo, inspect, whatif, risk, decide, mask, randomise, serve)
 """In the order of the help."""
@@ -67,3 +77,31 @@ _AT_THE_COORDINATOR = (server, register, unregister, train, apply, remove, feder
 for _part in (key, site, request, *_AT_THE_COORDINATOR):
     federate.command(name=_part.__name__, cls=ExplainedCommand)(_part)
 app.add_typer(federate)
+
+
+# --- Messages on the command line: a setting is called by the option that sets it ---
+
+
+class _Terminal:
+    """The command line; an argument that no command has an option for keeps its name."""
+
+    kind: Literal["python", "command", "page"] = "command"
+
+    def setting(self, name: str, value: str | float | Sequence[str] | None) -> str:
+        surface = COMMAND_LINE if option_of(name) in _option_names() else PYTHON
+        return surface.setting(name, value)
+
+
+TERMINAL: Surface = _Terminal()
+
+
+@functools.cache
+def _option_names() -> frozenset[str]:
+    """Return the options of all commands."""
+    found: set[str] = set()
+    waiting = [typer.main.get_command(app)]
+    while waiting:
+        command = waiting.pop()
+        waiting += getattr(command, "commands", {}).values()
+        found.update(name for parameter in command.params for name in parameter.opts)
+    return frozenset(found)

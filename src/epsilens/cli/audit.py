@@ -3,27 +3,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from epsilens.cli.ending import EXIT_LIMIT_NOT_MET
-from epsilens.cli.option_groups import ExplainedCommand, option_groups
-from epsilens.cli.options import Json, Out, Quiet
+from epsilens.cli.option_groups import ExplainedCommand, choice, option, option_groups, switch
+from epsilens.cli.output import Json, Out, Output, Quiet
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
-    from epsilens.audit.bound import Method
     from epsilens.audit.mechanisms import BareCallable, Mechanism
     from epsilens.audit.one_run import OneRunAudit
-    from epsilens.audit.scores import Score
-    from epsilens.document import AuditDocument
+
+# --- Code of the user's own inside a command: where it is found, and where what it prints goes ---
 
 
-_OUT_SUFFIXES = (".json", ".png", ".svg")
+@contextmanager
+def only_standard_error() -> Iterator[None]:
+    """Send to standard error what code of the user's own prints: standard output is the result's.
+
+    Done for Python, and for the file that C code and other programs write to.
+    """
+    printed = sys.stdout
+    if printed is not None:
+        printed.flush()
+    kept = -1
+    try:
+        elsewhere = os.dup(2)
+    except OSError:  # a shell can close it: `2>&-`
+        elsewhere = os.open(os.devnull, os.O_WRONLY)
+    with contextlib.suppress(OSError):  # `>&-`
+        kept = os.dup(1)
+        os.dup2(elsewhere, 1)
+    os.close(elsewhere)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            if printed is not None:
+                printed.flush()
+        if kept >= 0:
+            _flush_c()
+            os.dup2(kept, 1)
+            os.close(kept)
+
+
+def _flush_c() -> None:
+    """Let C code that was loaded write out what it holds back, where the system has the means."""
+    import ctypes
+
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).fflush(None)
+
+
+@contextmanager
+def current_folder_first(*, is_needed: bool) -> Iterator[None]:
+    """Let a module be found in the folder where the command was typed, as Python itself does."""
+    before = list(sys.path)
+    if is_needed:
+        sys.path.insert(0, "")
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+
+
+# --- `epsilens audit one-run`: does a mechanism leak more than it claims? Proof by attack ---
+
 _DEFAULT_DELTA = 1e-6
 _LARGEST_CLAIM = 1e8
 _LARGEST_NORM = 1e6
@@ -78,45 +132,20 @@ audit = typer.Typer(
 )
 
 
-class BoundMethod(StrEnum):
-    """The theorems."""
-
-    auto = "auto"
-    pure = "pure"
-    approximate = "approximate"
-    f_dp = "f-dp"
-    independent_gdp = "independent-gdp"
+BoundMethod = Literal["auto", "pure", "approximate", "f-dp", "independent-gdp"]
+"""The theorems."""
 
 
-_METHODS: dict[BoundMethod, Method] = {
-    BoundMethod.pure: "pure",
-    BoundMethod.approximate: "approximate",
-    BoundMethod.f_dp: "f-dp",
-    BoundMethod.independent_gdp: "independent-gdp",
-}
+AuditScore = Literal["auto", "mmse", "centred", "inner-product"]
+"""What is made of the output."""
 
 
-class AuditScore(StrEnum):
-    """What is made of the output."""
-
-    auto = "auto"
-    mmse = "mmse"
-    centred = "centred"
-    inner_product = "inner-product"
+NoiseChoice = Literal["exact", "printed"]
+"""How much noise the Gaussian sum has."""
 
 
-class NoiseChoice(StrEnum):
-    """How much noise the Gaussian sum has."""
-
-    exact = "exact"
-    printed = "printed"
-
-
-class DirectionChoice(StrEnum):
-    """Where canaries point."""
-
-    random = "random"
-    one_hot = "one-hot"
+DirectionChoice = Literal["random", "one-hot"]
+"""Where canaries point."""
 
 
 @audit.callback()
@@ -130,93 +159,74 @@ class AuditOptions:
 
     mechanism: Annotated[
         str,
-        typer.Option(
-            "--mechanism",
-            metavar="NAME",
-            help="gaussian-sum, rr, private-ridge, dpsgd, or MODULE:CALLABLE of your own, which turns an "
+        option(
+            "gaussian-sum, rr, private-ridge, dpsgd, or MODULE:CALLABLE of your own, which turns an "
             "array of rows into an array; what it prints goes to standard error.",
+            "NAME",
         ),
     ]
-    epsilon: Annotated[
-        float, typer.Option("--epsilon", metavar="E", help="The privacy level that is claimed.")
-    ]
+    epsilon: Annotated[float, option("The privacy level that is claimed.", "E")]
     delta: Annotated[
-        float | None,
-        typer.Option(
-            "--delta", metavar="D", help="Its delta. Default: 0 for rr, 1e-6 for all others."
-        ),
+        float | None, option("Its delta. Default: 0 for rr, 1e-6 for all others.", "D")
     ] = None
-    canaries: Annotated[
-        int, typer.Option("--canaries", metavar="N", min=2, help="How many canaries.")
-    ] = 1000
+    canaries: Annotated[int, option("How many canaries.", "N", min=2)] = 1000
     method: Annotated[
         BoundMethod,
-        typer.Option(
-            "--method",
-            metavar="HOW",
-            help="auto: pure without delta, approximate with it. f-dp is for Gaussian noise; "
+        choice(
+            BoundMethod,
+            "auto: pure without delta, approximate with it. f-dp is for Gaussian noise; "
             "independent-gdp also needs canaries that do not disturb each other.",
+            "HOW",
         ),
-    ] = BoundMethod.auto
+    ] = "auto"
     selection: Annotated[
         str | None,
-        typer.Option(
-            "--selection",
-            metavar="NAME|N",
-            help="How many guesses: path, bonferroni, split, N on each side fixed beforehand, or "
+        option(
+            "How many guesses: path, bonferroni, split, N on each side fixed beforehand, or "
             "as_printed, which is no confidence bound.",
+            "NAME|N",
         ),
     ] = None
-    confidence: Annotated[
-        float, typer.Option("--confidence", metavar="C", help="How often the bound must be right.")
-    ] = 0.95
+    confidence: Annotated[float, option("How often the bound must be right.", "C")] = 0.95
     dimension: Annotated[
         int | None,
-        typer.Option(
-            "--dimension",
-            metavar="D",
-            min=1,
-            help="Dimensions of the vectors. Default: 10000, or as many as one-hot canaries.",
+        option(
+            "Dimensions of the vectors. Default: 10000, or as many as one-hot canaries.", "D", min=1
         ),
     ] = None
     directions: Annotated[
         DirectionChoice | None,
-        typer.Option(
-            "--directions",
-            help="Canaries in random directions, which is the default, or each in its own.",
+        choice(
+            DirectionChoice,
+            "Canaries in random directions, which is the default, or each in its own.",
         ),
     ] = None
     norm: Annotated[
         float | None,
-        typer.Option(
-            "--norm",
-            metavar="X",
-            help="MODULE:CALLABLE: length of the canaries. Default: 1. Try 10 to see whether rows are "
+        option(
+            "MODULE:CALLABLE: length of the canaries. Default: 1. Try 10 to see whether rows are "
             "clipped; the claim is then about a mechanism that clips to 1.",
+            "X",
         ),
     ] = None
     score: Annotated[
-        AuditScore,
-        typer.Option("--score", help="How the canaries are looked for in a vector output."),
-    ] = AuditScore.auto
+        AuditScore, choice(AuditScore, "How the canaries are looked for in a vector output.")
+    ] = "auto"
     noise: Annotated[
         NoiseChoice | None,
-        typer.Option(
-            "--noise",
-            help="gaussian-sum: just enough, which is the default, or the textbook's formula as printed.",
+        choice(
+            NoiseChoice,
+            "gaussian-sum: just enough, which is the default, or the textbook's formula as printed.",
         ),
     ] = None
     answers: Annotated[
-        int | None,
-        typer.Option(
-            "--answers", metavar="K", min=2, help="rr: how many answers there are. Default: 2."
-        ),
+        int | None, option("rr: how many answers there are. Default: 2.", "K", min=2)
     ] = None
     reference_run: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--reference-run",
-            help="Run once more without canaries and look at the difference: finds noise that is "
+            "Run once more without canaries and look at the difference: finds noise that is "
             "not fresh.",
         ),
     ] = False
@@ -229,6 +239,7 @@ class AuditOptions:
         from epsilens.audit.mechanisms import GaussianSum, Mechanism, RandomisedAnswers
         from epsilens.audit.one_run import OneRunAudit
         from epsilens.audit.own_code import load_callable
+        from epsilens.audit.scores import Centred, InnerProduct, LinearMMSE, Score
 
         typed = {
             "--dimension": self.dimension,
@@ -237,11 +248,11 @@ class AuditOptions:
             "--noise": self.noise,
             "--answers": self.answers,
             "--reference-run": self.reference_run or None,
-            "--score": None if self.score is AuditScore.auto else self.score,
-            f"--score {self.score.value}": self.score,
+            "--score": None if self.score == "auto" else self.score,
+            f"--score {self.score}": self.score,
         }
         _refuse_unused(self.mechanism, typed)
-        is_one_hot = self.directions is DirectionChoice.one_hot
+        is_one_hot = self.directions == "one-hot"
         wide = self.dimension or (self.canaries if is_one_hot else 10_000)
         given: int | Canaries = self.canaries
         audited: Mechanism | BareCallable
@@ -251,7 +262,7 @@ class AuditOptions:
                 self.epsilon,
                 claimed_delta,
                 dimension=wide,
-                noise="exact" if self.noise is None else self.noise.value,
+                noise="exact" if self.noise is None else self.noise,
                 directions="one-hot" if is_one_hot else "random",
             )
         elif self.mechanism == "rr":
@@ -273,7 +284,13 @@ class AuditOptions:
             if isinstance(audited, Mechanism):
                 _refuse_unused(_OWN_CANARIES, typed)
             else:
-                length = _as_norm(self.norm)
+                length = 1.0 if self.norm is None else self.norm
+                # Beyond, single precision loses the canaries.
+                if not 1.0 / _LARGEST_NORM <= length <= _LARGEST_NORM:
+                    raise InputError(
+                        f"`--norm` must lie between {1.0 / _LARGEST_NORM:g} and {_LARGEST_NORM:g}, got "
+                        f"{length!r}. Use for instance 10."
+                    )
                 given = (
                     one_hot_directions(self.canaries, wide, norm=length)
                     if is_one_hot
@@ -281,14 +298,20 @@ class AuditOptions:
                         self.canaries, wide, norm=length, random_state=self.seed
                     )
                 )
+        scores: dict[str, Score] = {
+            "mmse": LinearMMSE(),
+            "centred": Centred(),
+            "inner-product": InnerProduct(),
+        }
+        typed_count = self.selection is not None and self.selection.isdecimal()
         return OneRunAudit(
             audited,
             canaries=given,
-            score=_score(self.score),
+            score=scores.get(self.score),
             claimed_epsilon=self.epsilon,
             claimed_delta=claimed_delta,
-            method=None if self.method is BoundMethod.auto else _METHODS[self.method],
-            selection=_selection(self.selection),
+            method=None if self.method == "auto" else self.method,
+            selection=int(str(self.selection)) if typed_count else self.selection,
             confidence=self.confidence,
             reference_run=self.reference_run,
         )
@@ -302,12 +325,11 @@ def one_run(
     out: Out = None,
     seed: Annotated[
         int | None,
-        typer.Option(
-            "--seed",
-            metavar="N",
-            min=0,
-            help="Makes coins, canaries and the noise of gaussian-sum, rr, private-ridge and "
+        option(
+            "Makes coins, canaries and the noise of gaussian-sum, rr, private-ridge and "
             "dpsgd repeatable; a callable's own noise is its own.",
+            "N",
+            min=0,
         ),
     ] = None,
     json: Json = False,
@@ -320,94 +342,29 @@ def one_run(
 
     Example: [bold]epsilens audit one-run --mechanism gaussian-sum --epsilon 4 --delta 1e-6[/bold]
     """
-    from epsilens.cli.own_code import current_folder_first, only_standard_error
-    from epsilens.cli.session import check_target, print_json
-    from epsilens.document import to_json
     from epsilens.errors import ApproximationWarning
 
-    check_target(out, sources={}, suffixes=_OUT_SUFFIXES)
-    _check_claim(asked.epsilon)
+    output = Output(json=json, out=out, quiet=quiet)
+    output.check((".json", ".png", ".svg"), {})
+    if not 0.0 < asked.epsilon <= _LARGEST_CLAIM:
+        raise InputError(
+            f"`--epsilon` must be greater than 0 and at most {_LARGEST_CLAIM:g}, got {asked.epsilon!r}. "
+            "Type the level that is claimed."
+        )
     with only_standard_error(), current_folder_first(is_needed=":" in asked.mechanism):
-        result = asked.study().run(random_state=seed)
-    document = result.document
+        document = asked.study().run(random_state=seed).document
+    from epsilens.document import view
+    from epsilens.show import audit_chart
+
     for note in document.notes:
         note.warn(ApproximationWarning, stacklevel=2)
-    if out is not None:
-        _write(document, out)
-    if json:
-        print_json(to_json(document))
-    else:
-        _print(document, quiet=quiet, out=out)
+    output.write(document, chart=audit_chart)
+    output.show(document, sentences=[view(document).sentence], one_line=True)
     return EXIT_LIMIT_NOT_MET if document.is_broken else 0
 
 
 def _refuse_unused(mechanism: str, typed: Mapping[str, object]) -> None:
     """Refuse options that a mechanism has no use for: left unsaid, they would be thought to matter."""
-    for option, why in _UNUSED.get(mechanism, _UNUSED_BY_A_CALLABLE).items():
-        if typed.get(option) is not None:
-            raise InputError(f"`{option}` must be left out for {mechanism}: {why}.")
-
-
-def _as_norm(norm: float | None) -> float:
-    if norm is None:
-        return 1.0
-    if (
-        not 1.0 / _LARGEST_NORM <= norm <= _LARGEST_NORM
-    ):  # beyond, single precision loses the canaries
-        raise InputError(
-            f"`--norm` must lie between {1.0 / _LARGEST_NORM:g} and {_LARGEST_NORM:g}, got {norm!r}. Use "
-            "for instance 10."
-        )
-    return norm
-
-
-def _check_claim(epsilon: float) -> None:
-    if not 0.0 < epsilon <= _LARGEST_CLAIM:
-        raise InputError(
-            f"`--epsilon` must be greater than 0 and at most {_LARGEST_CLAIM:g}, got {epsilon!r}. "
-            "Type the level that is claimed."
-        )
-
-
-def _score(choice: AuditScore) -> Score | None:
-    from epsilens.audit.scores import Centred, InnerProduct, LinearMMSE
-
-    if choice is AuditScore.mmse:
-        return LinearMMSE()
-    if choice is AuditScore.centred:
-        return Centred()
-    return InnerProduct() if choice is AuditScore.inner_product else None
-
-
-def _selection(text: str | None) -> str | int | None:
-    if text is None:
-        return None
-    return int(text) if text.isdecimal() else text
-
-
-def _write(document: AuditDocument, out: str) -> None:
-    from pathlib import Path
-
-    from epsilens.data import write_text
-    from epsilens.document import to_json
-    from epsilens.show import audit_chart, save_chart
-
-    if Path(out).suffix.lower() == ".json":
-        write_text(to_json(document) + "\n", out)
-    else:
-        save_chart(audit_chart(document), out)
-
-
-def _print(document: AuditDocument, *, quiet: bool, out: str | None) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    from epsilens.document import view
-    from epsilens.show import document_table
-
-    console = Console()
-    if not quiet:
-        console.print(document_table(document))
-    console.print(Text(view(document).sentence), soft_wrap=True)
-    if out is not None and not quiet:
-        console.print(Text(f"Written: {out}"), soft_wrap=True)
+    for name, why in _UNUSED.get(mechanism, _UNUSED_BY_A_CALLABLE).items():
+        if typed.get(name) is not None:
+            raise InputError(f"`{name}` must be left out for {mechanism}: {why}.")

@@ -6,9 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from epsilens.cli.options import Json, Quiet
+from epsilens.cli.option_groups import option
+from epsilens.cli.output import Json, Output, Quiet, print_json, typed_command
 
 if TYPE_CHECKING:
     from epsilens.data import Prepared
@@ -25,15 +24,11 @@ GROUPS = ("unhappily married=rate_marriage <= 3",)
 
 
 def demo(
-    out: Annotated[
-        Path,
-        typer.Option("--out", metavar="DIR", help="The folder for the report and the numbers."),
-    ] = Path("demo"),
+    out: Annotated[Path, option("The folder for the report and the numbers.", "DIR")] = Path(
+        "demo"
+    ),
     seed: Annotated[
-        int,
-        typer.Option(
-            "--seed", metavar="N", min=0, help="Seed of the random split and the simulated runs."
-        ),
+        int, option("Seed of the random split and the simulated runs.", "N", min=0)
     ] = 0,
     json: Json = False,
     quiet: Quiet = False,
@@ -45,11 +40,10 @@ def demo(
 
     Example: [bold]epsilens demo --out demo[/bold]
     """
-    from epsilens.cli.session import print_json, show_progress
     from epsilens.document import to_json
 
     folder = _folder(out)
-    with show_progress(quiet=quiet, json=json) as progress:
+    with Output(quiet=quiet, json=json).progress() as progress:
         study = survey_study(seed=seed)
         decision = study.decide(**LIMITS, method="exact", progress=progress)
         everybody = study.asking()
@@ -90,7 +84,6 @@ def survey_study(*, seed: int) -> Study:
 
 
 def _write(folder: Path, document: DecisionDocument) -> None:
-    from epsilens.cli.session import typed_command
     from epsilens.data import load_survey, write_table, write_text
     from epsilens.document import to_json
     from epsilens.show import decision_chart, save_chart, write_report
@@ -119,7 +112,7 @@ def _print(
     from rich.console import Console
     from rich.text import Text
 
-    from epsilens.cli.decide import print_recommendation
+    from epsilens.cli.decide import recommendation_lines
     from epsilens.document.wording import change_text, epsilon_text
     from epsilens.show import document_table
 
@@ -135,7 +128,8 @@ def _print(
             )
         )
         console.print(document_table(document))
-    print_recommendation(console, document)
+    for line in recommendation_lines(document):
+        console.print(line)
     if quiet:
         return
     console.print(Text("The cost, checked by really randomising and retraining:"))

@@ -18,6 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, ClassVar
@@ -110,6 +111,7 @@ def others_handle_signals() -> None:
         _Guard.current.tell(_OTHERS)
 
 
+@dataclass(frozen=True)
 class _Guard:
     """The command's side of the guard.
 
@@ -118,13 +120,16 @@ class _Guard:
     pid : int
     alarms, notes : int
         Pipes to the guard: the numbers of signals, and what it must know.
+    owner : int
+        The command itself.
     """
 
     current: ClassVar[_Guard | None] = None
 
-    def __init__(self, pid: int, alarms: int, notes: int) -> None:
-        self._pid, self._alarms, self._notes = pid, alarms, notes
-        self._owner = os.getpid()
+    pid: int
+    alarms: int
+    notes: int
+    owner: int
 
     @classmethod
     def start(cls, say: Callable[[str], None]) -> _Guard | None:
@@ -151,7 +156,7 @@ class _Guard:
         for end in (alarms[0], notes[0], verdict[1]):
             os.close(end)
         os.set_blocking(alarms[1], False)
-        guard = cls.current = cls(pid, alarms[1], notes[1])
+        guard = cls.current = cls(pid, alarms[1], notes[1], command)
         signal.set_wakeup_fd(alarms[1], warn_on_full_buffer=False)
         os.register_at_fork(after_in_child=guard.forget)
         threading.Thread(target=_exit_when_told, args=(verdict[0],), daemon=True).start()
@@ -159,9 +164,9 @@ class _Guard:
 
     def tell(self, kind: bytes, content: bytes = b"") -> None:
         """Tell the guard something; whether it still listens does not matter to the command."""
-        if os.getpid() == self._owner:
+        if os.getpid() == self.owner:
             with suppress(OSError):
-                os.write(self._notes, kind + content + b"\0")
+                os.write(self.notes, kind + content + b"\0")
 
     def tell_scratch(self, path: Path) -> None:
         """Tell the guard what to remove if it must end the command."""
@@ -172,10 +177,10 @@ class _Guard:
         _Guard.current = None
         self.tell(_DONE)
         signal.set_wakeup_fd(-1)
-        os.close(self._alarms)
-        os.close(self._notes)
+        os.close(self.alarms)
+        os.close(self.notes)
         with suppress(ChildProcessError):
-            os.waitpid(self._pid, 0)
+            os.waitpid(self.pid, 0)
 
     def forget(self) -> None:
         """Leave the guard to the command, in a process that was forked from it."""

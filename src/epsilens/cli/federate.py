@@ -3,50 +3,46 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from epsilens.cli.federate_input import (
-    FederationTable,
-    changes_of,
-    check_numbers,
-    level_of,
-    sites_of,
-)
-from epsilens.cli.federate_output import federation_of, print_federation, write_federation
-from epsilens.cli.federate_valuation import (
     Accept,
+    FederationTable,
     Items,
     Offer,
     ScoreFile,
     ScoreLimit,
     SecureAggregation,
     Value,
-    ValueModeChoice,
     ValueModeOption,
+    changes_of,
+    check_numbers,
     check_secure,
     checked_valuations,
+    level_of,
     offers_of,
+    sites_of,
     write_scores,
 )
-from epsilens.cli.option_groups import ExplainedCommand, Without, option_groups
-from epsilens.cli.options import (
-    Anonymous,
-    Data,
-    Force,
-    Json,
-    Label,
-    Quiet,
-    comma_list,
-    out_option,
-    seed_option,
+from epsilens.cli.option_groups import (
+    ExplainedCommand,
+    Help,
+    Without,
+    choice,
+    option,
+    option_groups,
+    switch,
 )
-from epsilens.cli.training import with_notes
+from epsilens.cli.options import Data, Label, comma_list
+from epsilens.cli.output import Force, Json, Output, Quiet, check_new, check_target, print_json
 from epsilens.errors import COMMAND_LINE, InputError
 
-_OUT_SUFFIXES = (".json", ".png", ".svg")
+if TYPE_CHECKING:
+    from epsilens.document import FederationDocument
+
+
 _FEDERATION = "Federation"
 MOST_SITES = 1000
 
@@ -58,43 +54,25 @@ federate = typer.Typer(
 )
 
 
-class ModeChoice(StrEnum):
-    """Where a changing site's new draw comes from."""
-
-    degrade = "degrade"
-    redraw = "redraw"
-    as_printed = "as_printed"
+ModeChoice = Literal["degrade", "redraw", "as_printed"]
+"""Where a changing site's new draw comes from."""
 
 
-class RungChoice(StrEnum):
-    """How far the coordinator goes to follow a change."""
-
-    one_message = "one-message"
-    newton = "newton"
-    exact = "exact"
+RungChoice = Literal["one-message", "newton", "exact"]
+"""How far the coordinator goes to follow a change."""
 
 
-class AlgorithmChoice(StrEnum):
-    """How the sites train together."""
-
-    newton = "newton"
-    fedavg = "fedavg"
+AlgorithmChoice = Literal["newton", "fedavg"]
+"""How the sites train together."""
 
 
-class SkewChoice(StrEnum):
-    """How the rows are divided among the sites."""
-
-    none = "none"
-    label = "label"
+SkewChoice = Literal["none", "label"]
+"""How the rows are divided among the sites."""
 
 
 Protect = Annotated[
     list[str] | None,
-    typer.Option(
-        "--protect",
-        metavar="COL",
-        help="The columns that every site randomises (repeat, or separate by commas).",
-    ),
+    option("The columns that every site randomises (repeat, or separate by commas).", "COL"),
 ]
 
 
@@ -108,118 +86,92 @@ def _group() -> None:
 def simulate(
     data: Annotated[
         str,
-        typer.Option(
-            "--data",
-            metavar="FILE",
-            help="A table that is divided among the sites: csv, csv.gz, tsv, parquet, arrow.",
+        option(
+            "A table that is divided among the sites: csv, csv.gz, tsv, parquet, arrow.", "FILE"
         ),
     ],
     epsilon: Annotated[
         str,
-        typer.Option(
-            "--epsilon",
-            metavar="E",
-            help="At which every site begins, per protected column: one number, or COL=E,COL=E.",
+        option(
+            "At which every site begins, per protected column: one number, or COL=E,COL=E.", "E"
         ),
     ],
-    label: Annotated[
-        str | None,
-        typer.Option("--label", metavar="COL", help="The column that the model predicts."),
-    ] = None,
+    label: Annotated[str | None, option("The column that the model predicts.", "COL")] = None,
     protect: Protect = None,
-    sites: Annotated[
-        int, typer.Option("--sites", metavar="N", min=1, max=MOST_SITES, help="How many sites.")
-    ] = 5,
+    sites: Annotated[int, option("How many sites.", "N", min=1, max=MOST_SITES)] = 5,
     change: Annotated[
         list[str] | None,
-        typer.Option(
-            "--change",
-            metavar="SITE:E",
-            help="A site changes its ε after training (repeat; 2:1.0,3:1.0 is one operation). "
+        option(
+            "A site changes its ε after training (repeat; 2:1.0,3:1.0 is one operation). "
             "Sites are numbered from 0.",
-            rich_help_panel=_FEDERATION,
+            "SITE:E",
+            panel=_FEDERATION,
         ),
     ] = None,
     remove: Annotated[
         list[str] | None,
-        typer.Option(
-            "--remove",
-            metavar="SITE",
-            help="A site leaves in the end (repeat, or separate by commas).",
-            rich_help_panel=_FEDERATION,
+        option(
+            "A site leaves in the end (repeat, or separate by commas).", "SITE", panel=_FEDERATION
         ),
     ] = None,
     skew: Annotated[
         SkewChoice,
-        typer.Option(
-            "--skew",
-            help="label: most sites hold one label only; none: rows at random.",
-            rich_help_panel=_FEDERATION,
+        choice(
+            SkewChoice,
+            "label: most sites hold one label only; none: rows at random.",
+            panel=_FEDERATION,
         ),
-    ] = SkewChoice.none,
+    ] = "none",
     mode: Annotated[
         ModeChoice,
-        typer.Option(
-            "--mode",
-            metavar="HOW",
-            help="degrade adds noise to the draw there is and spends nothing; redraw draws again and "
+        choice(
+            ModeChoice,
+            "degrade adds noise to the draw there is and spends nothing; redraw draws again and "
             "spends more; as_printed is the published method, without privacy.",
-            rich_help_panel=_FEDERATION,
+            "HOW",
+            panel=_FEDERATION,
         ),
-    ] = ModeChoice.degrade,
+    ] = "degrade",
     not_private: Annotated[
         bool,
-        typer.Option(
-            "--i-know-it-is-not-private",
-            help="Needed for --mode as_printed.",
-            rich_help_panel=_FEDERATION,
-        ),
+        switch("--i-know-it-is-not-private", "Needed for --mode as_printed.", panel=_FEDERATION),
     ] = False,
     rung: Annotated[
         RungChoice,
-        typer.Option(
-            "--rung",
-            metavar="HOW",
-            help="How the model follows. one-message: from each changing site; newton: a Newton step; "
+        choice(
+            RungChoice,
+            "How the model follows. one-message: from each changing site; newton: a Newton step; "
             "exact: rounds with all sites until it is what training again would give.",
-            rich_help_panel=_FEDERATION,
+            "HOW",
+            panel=_FEDERATION,
         ),
-    ] = RungChoice.one_message,
+    ] = "one-message",
     algorithm: Annotated[
-        AlgorithmChoice,
-        typer.Option("--algorithm", help="How the sites train.", rich_help_panel=_FEDERATION),
-    ] = AlgorithmChoice.newton,
+        AlgorithmChoice, choice(AlgorithmChoice, "How the sites train.", panel=_FEDERATION)
+    ] = "newton",
     regularisation: Annotated[
-        float,
-        typer.Option(
-            "--regularisation",
-            metavar="L",
-            help="λ of the penalty ½λ‖θ‖² beside the mean loss.",
-            rich_help_panel=_FEDERATION,
-        ),
+        float, option("λ of the penalty ½λ‖θ‖² beside the mean loss.", "L", panel=_FEDERATION)
     ] = 1e-3,
     limit: Annotated[
         float | None,
-        typer.Option(
-            "--limit",
-            metavar="E",
-            help="The most that a record may spend at a site in all; its first draw unless given.",
-            rich_help_panel=_FEDERATION,
+        option(
+            "The most that a record may spend at a site in all; its first draw unless given.",
+            "E",
+            panel=_FEDERATION,
         ),
     ] = None,
     schema: Annotated[
         str | None,
-        typer.Option(
-            "--schema",
-            metavar="FILE",
-            help="The contract, as `epsilens federate schema` writes it (with the same --bins); otherwise "
+        option(
+            "The contract, as `epsilens federate schema` writes it (with the same --bins); otherwise "
             "one is made up from the data.",
-            rich_help_panel=_FEDERATION,
+            "FILE",
+            panel=_FEDERATION,
         ),
     ] = None,
     secure_aggregation: SecureAggregation = False,
     value: Value = None,
-    value_mode: ValueModeOption = ValueModeChoice.items,
+    value_mode: ValueModeOption = "items",
     items: Items = None,
     offer: Offer = None,
     accept: Accept = False,
@@ -227,24 +179,17 @@ def simulate(
     scores: ScoreFile = None,
     in_process: Annotated[
         bool,
-        typer.Option(
-            "--in-process",
-            help="Without Flower: the same numbers, at once.",
-            rich_help_panel=_FEDERATION,
-        ),
+        switch("--in-process", "Without Flower: the same numbers, at once.", panel=_FEDERATION),
     ] = False,
     *,
     table: Annotated[FederationTable, Without("scale")],
-    json: Json = False,
-    out: Annotated[
-        str | None,
-        out_option("Also write the document (.json) or the chart (.png, .svg)."),
-    ] = None,
-    seed: Annotated[
-        int, seed_option("Seed of the division among sites and of all draws: this is a rehearsal.")
-    ] = 0,
-    quiet: Quiet = False,
-    anonymous: Anonymous = False,
+    output: Annotated[
+        Output,
+        Help(
+            out="Also write the document (.json) or the chart (.png, .svg).",
+            seed="Seed of the division among sites and of all draws: this is a rehearsal.",
+        ),
+    ],
 ) -> None:
     """Rehearse a federation on one machine: train, let sites tighten their ε or leave, and see.
 
@@ -255,8 +200,8 @@ def simulate(
     """
     import time
 
-    from epsilens.cli.session import check_target, print_json, show_progress, withhold_names
-    from epsilens.document import anonymise, to_json
+    from epsilens.document import Provenance
+    from epsilens.federated.as_document import document_of
     from epsilens.federated.flower.simulation import require_flower
     from epsilens.federated.flower.simulation import simulate as simulate_on_flower
     from epsilens.federated.plan import story
@@ -264,23 +209,17 @@ def simulate(
     from epsilens.federated.value_service import AnswerLimits
 
     started = time.perf_counter()
-    if anonymous:
-        withhold_names()
-    check_target(out, sources={"the data": data, "the contract": schema}, suffixes=_OUT_SUFFIXES)
+    sources: dict[str, str | None] = {"the data": data, "the contract": schema}
+    output.check((".json", ".png", ".svg"), sources)
     changes = [changes_of(text) for text in change or ()]
     leaving = sites_of(remove, option="--remove")
     check_numbers(regularisation, limit)
-    check_target(
-        scores,
-        sources={"the data": data, "the contract": schema},
-        suffixes=(".csv",),
-        option="--scores",
-    )
+    check_target(scores, sources=sources, suffixes=(".csv",), option="--scores")
     offers = offers_of(offer, n_sites=sites)
     valuations = checked_valuations(
-        value, mode=value_mode.value, items=items, accept=accept, offers=offers
+        value, mode=value_mode, items=items, accept=accept, offers=offers
     )
-    check_secure(algorithm.value, secure=secure_aggregation)
+    check_secure(algorithm, secure=secure_aggregation)
     check_mode(mode, not_private=not_private)
     if not in_process:
         require_flower()
@@ -292,16 +231,16 @@ def simulate(
         n_sites=sites,
         changes=changes,
         remove=leaving,
-        algorithm=algorithm.value,
-        mode=mode.value,
-        rung=rung.value,
+        algorithm=algorithm,
+        mode=mode,
+        rung=rung,
         values=valuations,
     )
     rows = divide(
         prepared.train[contract.label.name],
         n_sites=sites,
-        skew=skew.value,
-        seed=seed,
+        skew=skew,
+        seed=output.seed,
     )
     rehearsal = Rehearsal(
         contract,
@@ -311,12 +250,12 @@ def simulate(
         regularisation=regularisation,
         test=prepared.test,
         limit=limit,
-        seed=seed,
+        seed=output.seed,
         secure_aggregation=secure_aggregation,
         offers=offers,
         answer_limits=AnswerLimits(limit=score_limit),
     )
-    with show_progress(quiet=quiet, json=json) as progress:
+    with output.progress() as progress:
         progress(0, len(operations), "operations")
         run = rehearse if in_process else simulate_on_flower
         outcome = run(rehearsal, progress=progress)
@@ -327,37 +266,55 @@ def simulate(
         "sites": sites,
         "changes": [list(pair) for step in changes for pair in step.items()],
         "remove": list(leaving),
-        "skew": skew.value,
-        "mode": mode.value,
-        "rung": rung.value,
-        "algorithm": algorithm.value,
+        "skew": skew,
+        "mode": mode,
+        "rung": rung,
+        "algorithm": algorithm,
         "regularisation": regularisation,
         "limit": limit,
         "drop": list(comma_list(table.drop)),
-        "missing": table.missing.value,
+        "missing": table.missing,
         "test_share": table.test_share,
         "secure_aggregation": secure_aggregation,
         "values": [list(step.sites) for step in valuations],
     }
-    document = federation_of(
-        outcome,
-        contract,
-        settings,
-        in_process=in_process,
-        seed=seed,
-        seconds=time.perf_counter() - started,
+    document = document_of(
+        outcome.versions,
+        outcome.ledger,
+        Provenance(
+            method=algorithm,
+            settings=settings,
+            seed=output.seed,
+            simulated=True,
+            schema_fingerprint=contract.fingerprint,
+            seconds=round(time.perf_counter() - started, 3),
+        ),
+        protect=contract.protected,
+        engine="in process" if in_process else "flower simulation",
+        carried=outcome.carried,
+        valuations=outcome.valuations,
+        secure_aggregation=secure_aggregation,
     )
-    document = with_notes(document, [*prepared.notes, *notes])
-    if anonymous:
-        document = anonymise(document)
-    if out is not None:
-        write_federation(document, out)
+    document = output.settle(document, [*prepared.notes, *notes])
+    from epsilens.show import federation_chart
+
+    output.write(document, chart=federation_chart)
     if scores is not None:
         write_scores(outcome.valuations, scores)
-    if json:
-        print_json(to_json(document))
-    else:
-        print_federation(document, quiet=quiet, out=out)
+    show_federation(document, output)
+
+
+def show_federation(document: FederationDocument, output: Output) -> None:
+    """Show versions and ledger as tables, and what they mean in words."""
+    from epsilens.document import view
+    from epsilens.show import valuation_sentences
+
+    valued = [line for one in document.valuations for line in valuation_sentences(one)]
+    output.show(
+        document,
+        places=[0, 1] if document.versions else [1],
+        sentences=[*view(document).sentences, *valued],
+    )
 
 
 @federate.command("schema", cls=ExplainedCommand)
@@ -367,24 +324,16 @@ def schema_command(
     label: Label,
     protect: Annotated[
         list[str],
-        typer.Option(
-            "--protect",
-            metavar="COL",
-            help="The columns that every site randomises (repeat, or separate by commas).",
-        ),
+        option("The columns that every site randomises (repeat, or separate by commas).", "COL"),
     ],
-    out: Annotated[
-        str,
-        typer.Option("--out", metavar="FILE", help="Where the contract goes: a .json file."),
-    ],
+    out: Annotated[str, option("Where the contract goes: a .json file.", "FILE")],
     *,
     table: Annotated[FederationTable, Without("schema", "test_share", "seed")],
     scale: Annotated[
         list[str] | None,
-        typer.Option(
-            "--scale",
-            metavar="COL=CENTRE:SCALE",
-            help="Where a number lies and in which unit it is measured (repeat); otherwise taken from the data.",
+        option(
+            "Where a number lies and in which unit it is measured (repeat); otherwise taken from the data.",
+            "COL=CENTRE:SCALE",
         ),
     ] = None,
     json: Json = False,
@@ -401,7 +350,6 @@ def schema_command(
     """
     import json as json_text
 
-    from epsilens.cli.session import check_new, check_target, print_json
     from epsilens.data import write_text
 
     check_target(out, sources={"the data": data}, suffixes=(".json",))
@@ -424,7 +372,7 @@ def schema_command(
 
 def check_mode(mode: ModeChoice, *, not_private: bool) -> None:
     """Refuse the published method unless its lack of privacy was confirmed."""
-    if mode is ModeChoice.as_printed and not not_private:
+    if mode == "as_printed" and not not_private:
         raise InputError(
             "`--mode as_printed` sends a message that is computed from the true answers, without any "
             "privacy. Use degrade; to study the published method, add `--i-know-it-is-not-private`."

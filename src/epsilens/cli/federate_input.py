@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import typer
+
+from epsilens.cli.option_groups import choice, option, switch
 from epsilens.cli.options import (
     BinsOption,
     Categorical,
@@ -16,15 +20,15 @@ from epsilens.cli.options import (
     Drop,
     Encoding,
     Missing,
-    MissingChoice,
     Positive,
+    TableOptions,
     TestShare,
     comma_list,
     delimiter_from,
     mapping_of_bins,
+    read_level,
     require_text,
 )
-from epsilens.cli.training import TableOptions
 from epsilens.errors import InputError
 from epsilens.notes import Note
 
@@ -33,6 +37,90 @@ if TYPE_CHECKING:
 
     from epsilens.channels import Budget
     from epsilens.federated import FederationSchema, Records
+    from epsilens.federated.plan import PlannedOperation
+    from epsilens.federated.valuing import Valuation
+
+
+_PANEL = "Valuation"
+
+
+ValueModeChoice = Literal["items", "batch"]
+"""How records are valued between sites."""
+
+
+Items = Annotated[
+    int | None,
+    option(
+        "Value so many records at most; otherwise as many as the tester answers.",
+        "N",
+        panel=_PANEL,
+        min=1,
+    ),
+]
+ValueModeOption = Annotated[
+    ValueModeChoice,
+    choice(
+        ValueModeChoice,
+        "items: a score for each record, under encryption; batch: one score, and the coordinator sees "
+        "how the model would move (weak).",
+        panel=_PANEL,
+    ),
+]
+Accept = Annotated[
+    bool,
+    switch(
+        "--accept", "Take records on offer into the model if they help on the whole.", panel=_PANEL
+    ),
+]
+SecureAggregation = Annotated[
+    bool,
+    switch(
+        "--secure-aggregation",
+        "Mask every site's sums, so that the coordinator sees those over all sites only.",
+    ),
+]
+Value = Annotated[
+    list[str] | None,
+    option(
+        "What site A's records are worth on site B's (repeat), after all changes.",
+        "A:B",
+        panel=_PANEL,
+    ),
+]
+Offer = Annotated[
+    list[str] | None,
+    option(
+        "A site keeps a share of its records out of the model: on offer as a provider's, and for tests "
+        "as a tester's (repeat).",
+        "SITE:SHARE",
+        panel=_PANEL,
+    ),
+]
+ScoreLimit = Annotated[
+    int | None,
+    option(
+        "Scores that a site gives in all, whoever asks; otherwise a safe share of what would give its "
+        "statistics away.",
+        "N",
+        panel=_PANEL,
+        min=1,
+    ),
+]
+TesterKey = Annotated[
+    list[str] | None,
+    option(
+        "Let only this tester ask about the site's records (repeat); its people read it from their own "
+        "site's first lines.",
+        "FINGERPRINT",
+        panel=_PANEL,
+    ),
+]
+ScoreFile = Annotated[
+    str | None,
+    option(
+        "Write the single scores to a .csv file; they are in no document.", "FILE", panel=_PANEL
+    ),
+]
 
 
 def changes_of(text: str) -> dict[int, float]:
@@ -122,18 +210,10 @@ def check_numbers(regularisation: float, limit: float | None) -> None:
 
 def level_of(epsilon: str, contract: FederationSchema) -> Budget:
     """Read what was typed for `--epsilon`: one level for all protected columns, or one for each."""
-    from epsilens.channels import Budget, parse_grid
     from epsilens.federated import as_budget
 
-    if "=" in epsilon:
-        return as_budget(contract, Budget.parse(epsilon))
-    values = parse_grid(epsilon)
-    if len(values) != 1:
-        raise InputError(
-            f"`--epsilon` must be one number or COL=E,COL=E, got {len(values)} numbers. Every site "
-            "begins at the same level; use `--change` for others."
-        )
-    return as_budget(contract, values[0])
+    several = "Every site begins at the same level; use `--change` for others."
+    return as_budget(contract, read_level(epsilon, several=several))
 
 
 @dataclass(frozen=True, repr=False)
@@ -165,7 +245,7 @@ class FederationTable:
     categorical: Categorical = None
     categories: Categories = None
     bins: BinsOption = None
-    missing: Missing = MissingChoice.auto
+    missing: Missing = "auto"
     delimiter: Delimiter = None
     encoding: Encoding = None
     positive: Positive = None
@@ -192,19 +272,9 @@ class FederationTable:
     def _suggested(self, data: str, label: str, columns: tuple[str, ...]) -> Contracted:
         from epsilens.federated.declare import declare
 
-        table = TableOptions(
-            label=label,
-            categories=self.categories,
-            drop=self.drop,
-            categorical=self.categorical,
-            bins=self.bins,
-            missing=self.missing,
-            delimiter=self.delimiter,
-            encoding=self.encoding,
-            positive=self.positive,
-            test_share=self.test_share,
-            seed=self.seed,
-        )
+        typed = {one.name: getattr(self, one.name) for one in fields(self)}
+        shared = {one.name: typed[one.name] for one in fields(TableOptions) if one.name in typed}
+        table = TableOptions(**shared | {"label": label})
         study = table.study(data, protect=columns)
         prepared = study.prepared
         contract = declare(
@@ -267,3 +337,123 @@ def _binned(frame: pd.DataFrame, typed: Sequence[str] | None) -> pd.DataFrame:
         )  # refuses what is no number
         changed = changed.assign(**{name: bins.apply(floats_of(frame[name]))})
     return changed
+
+
+# --- Valuations between sites ---
+
+
+def checked_valuations(
+    typed: Iterable[str] | None,
+    *,
+    mode: str,
+    items: int | None,
+    accept: bool,
+    offers: Mapping[int, float],
+) -> list[PlannedOperation]:
+    """Read all `--value` options: provider and tester, as in `1:3`; refuse what cannot be done.
+
+    Examples
+    --------
+    >>> checked_valuations(["1:3"], mode="batch", items=None, accept=False, offers={})[0].sites
+    (1, 3)
+    """
+    from epsilens.federated.plan import PlannedOperation
+    from epsilens.valuation.ckks import seal
+
+    found = []
+    for text in typed or ():
+        provider, sign, tester = text.strip().partition(":")
+        if not sign or not provider.isdecimal() or not tester.isdecimal():
+            raise InputError(
+                f"`--value` must be PROVIDER:TESTER, for instance 1:3, got {text!r}. Sites are numbered "
+                "from 0."
+            )
+        if int(provider) == int(tester):
+            raise InputError(f"`--value` must name two sites, got {provider} twice.")
+        found.append(
+            PlannedOperation(
+                "value",
+                sites=(int(provider), int(tester)),
+                value_mode=mode,  # type: ignore[arg-type]
+                items=items,
+                accept=accept,
+            )
+        )
+        if accept and int(provider) not in offers:
+            raise InputError(
+                f"`--accept` needs records on offer, and site {provider} has none. Add for instance "
+                f"`--offer {provider}:0.3`."
+            )
+    if found and mode == "items":
+        seal()
+    return found
+
+
+def keep_limits(folder: Path, *, limit: int | None, testers: Sequence[str] | None) -> None:
+    """Change what was typed of a site's limits, and leave the others as they are."""
+    from epsilens.federated.value_service import AnswerLimits
+
+    if limit is None and not testers:
+        return
+    kept = AnswerLimits.read(folder)
+    if limit is not None:
+        kept = replace(kept, limit=limit)
+    if testers:
+        kept = replace(kept, testers=tuple(testers))
+    kept.write(folder)
+
+
+def say_fingerprint(folder: Path) -> None:
+    """Tell a site's people by what its providers will know it, if it can be a tester at all."""
+    from epsilens.errors import MissingExtraError
+    from epsilens.federated.value_service import ValueService
+
+    try:
+        found = ValueService(folder).fingerprint()
+    except MissingExtraError:
+        return
+    typer.echo(f"As a tester of others' records this site is {found}.")
+
+
+def check_secure(algorithm: str, *, secure: bool) -> None:
+    """Refuse, before any work, what cannot be added up under masks."""
+    if secure and algorithm == "fedavg":
+        raise InputError(
+            "`--secure-aggregation` adds up gradients and Hessians, and fedavg has neither. Use "
+            "`--algorithm newton`."
+        )
+
+
+def offers_of(typed: Iterable[str] | None, *, n_sites: int) -> dict[int, float]:
+    """Read all `--offer` options: a site, and the share of its records that it has on offer.
+
+    Examples
+    --------
+    >>> offers_of(["1:0.3"], n_sites=5)
+    {1: 0.3}
+    """
+    found: dict[int, float] = {}
+    for text in typed or ():
+        site, _, share = text.strip().partition(":")
+        try:
+            number, part = int(site), float(share)
+        except ValueError:
+            number, part = -1, math.nan
+        if not 0 <= number < n_sites or not 0 < part < 1:
+            raise InputError(
+                f"`--offer` must be SITE:SHARE with a site from 0 to {n_sites - 1} and a share between 0 "
+                f"and 1, for instance 1:0.3, got {text!r}."
+            )
+        found[number] = part
+    return found
+
+
+def write_scores(valuations: Sequence[Valuation], path: str) -> None:
+    """Write single scores as a table: provider, tester, item, score."""
+    from epsilens.data import write_text
+
+    lines = ["provider,tester,item,score"]
+    for found in valuations:
+        head = f"{found.provider},{found.tester}"
+        lines += [f"{head},{i},{score!r}" for i, score in enumerate(found.scores.tolist())]
+    write_text("\n".join(lines) + "\n", path)

@@ -9,19 +9,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsilens.cli.federate import ModeChoice, check_mode
-from epsilens.cli.federate_input import check_numbers, level_of
-from epsilens.cli.federate_valuation import ScoreLimit, TesterKey, keep_limits, say_fingerprint
-from epsilens.cli.options import Delimiter, Encoding, Quiet, delimiter_from
+from epsilens.cli.federate_input import (
+    ScoreLimit,
+    TesterKey,
+    check_numbers,
+    keep_limits,
+    level_of,
+    say_fingerprint,
+)
+from epsilens.cli.option_groups import choice, option, switch
+from epsilens.cli.options import Delimiter, Encoding, delimiter_from
+from epsilens.cli.output import Quiet, check_state
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
-    from epsilens.federated import FederationSchema
     from epsilens.federated.flower.site_service import Invitation
 
 
-State = Annotated[
-    str, typer.Option("--state", metavar="DIR", help="The site's folder; nobody else reads it.")
-]
+State = Annotated[str, option("The site's folder; nobody else reads it.", "DIR")]
 
 
 def key(state: State, quiet: Quiet = False) -> None:
@@ -31,7 +36,6 @@ def key(state: State, quiet: Quiet = False) -> None:
 
     Example: [bold]epsilens federate key --state our-site[/bold]
     """
-    from epsilens.cli.session import check_state
     from epsilens.federated.flower.services import require_deployment
 
     require_deployment()
@@ -45,79 +49,53 @@ def key(state: State, quiet: Quiet = False) -> None:
 def site(
     state: State,
     invitation: Annotated[
-        str | None,
-        typer.Option(
-            "--invitation",
-            metavar="FILE",
-            help="Invitation from the coordinator; needed the first time.",
-        ),
+        str | None, option("Invitation from the coordinator; needed the first time.", "FILE")
     ] = None,
     data: Annotated[
-        str | None,
-        typer.Option(
-            "--data", metavar="FILE", help="The site's records; they stay where they are."
-        ),
+        str | None, option("The site's records; they stay where they are.", "FILE")
     ] = None,
     epsilon: Annotated[
         str | None,
-        typer.Option(
-            "--epsilon",
-            metavar="E",
-            help="At which the site takes part, per protected column: one number, or COL=E,COL=E.",
+        option(
+            "At which the site takes part, per protected column: one number, or COL=E,COL=E.", "E"
         ),
     ] = None,
     limit: Annotated[
         float | None,
-        typer.Option(
-            "--limit",
-            metavar="E",
-            help="The most that a record may spend here in all; the first draw unless given.",
-        ),
+        option("The most that a record may spend here in all; the first draw unless given.", "E"),
     ] = None,
-    server: Annotated[
-        str | None,
-        typer.Option("--server", metavar="HOST:PORT", help="Instead of the invitation's."),
-    ] = None,
+    server: Annotated[str | None, option("Instead of the invitation's.", "HOST:PORT")] = None,
     root_certificates: Annotated[
-        str | None,
-        typer.Option(
-            "--root-certificates", metavar="FILE", help="The coordinator's ca.pem, likewise."
-        ),
+        str | None, option("The coordinator's ca.pem, likewise.", "FILE")
     ] = None,
-    schema: Annotated[
-        str | None, typer.Option("--schema", metavar="FILE", help="The contract, likewise.")
-    ] = None,
+    schema: Annotated[str | None, option("The contract, likewise.", "FILE")] = None,
     number: Annotated[
-        int | None, typer.Option("--site", min=0, metavar="N", help="The site's number, likewise.")
+        int | None, option("The site's number, likewise.", "N", "--site", min=0)
     ] = None,
     private_key: Annotated[
-        str | None,
-        typer.Option(
-            "--key", metavar="FILE", help="The site's private key; the folder's unless given."
-        ),
+        str | None, option("The site's private key; the folder's unless given.", "FILE", "--key")
     ] = None,
     new_coordinator: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--new-coordinator",
-            help="The coordinator has lost its versions and trains anew; this site's draw stays.",
+            "The coordinator has lost its versions and trains anew; this site's draw stays.",
         ),
     ] = False,
     offer: Annotated[
         int,
-        typer.Option(
-            "--offer",
-            metavar="N",
-            min=0,
-            help="Keep the last N records out of the model: on offer to it, and for tests of others' "
+        option(
+            "Keep the last N records out of the model: on offer to it, and for tests of others' "
             "records. Decided the first time.",
+            "N",
+            min=0,
         ),
     ] = 0,
     insist: Annotated[
         bool | None,
-        typer.Option(
+        switch(
             "--insist-on-masks/--no-insist-on-masks",
-            help="Let sums of this site's own leave under masks only (secure aggregation); remembered. As "
+            "Let sums of this site's own leave under masks only (secure aggregation); remembered. As "
             "before unless given.",
         ),
     ] = None,
@@ -135,10 +113,10 @@ def site(
     Example: [bold]epsilens federate site --state our-site --invitation invitation-0.json
     --data patients.csv --epsilon 3[/bold]
     """
-    from epsilens.cli.session import check_state
     from epsilens.federated.flower.services import require_deployment
 
     require_deployment()
+    from epsilens.federated import FederationSchema, RawFile, Site, create_site_store
     from epsilens.federated.flower.site_service import Invitation, remember_server, serve_site
     from epsilens.federated.site_store import DATABASE, SiteStore
 
@@ -146,17 +124,29 @@ def site(
     folder = check_state(state)
     invited = None if invitation is None else Invitation.read(invitation)
     if not (folder / DATABASE).exists():
-        _join(
-            folder,
-            _contract(invited, schema),
-            _number(invited, number),
-            data=data,
-            epsilon=epsilon,
-            limit=limit,
-            offer=offer,
-            delimiter=delimiter,
-            encoding=encoding,
-        )
+        # Check the records against the contract, draw, and keep the draw.
+        if schema is not None:
+            contract = FederationSchema.read(schema)
+        elif invited is not None:
+            contract = FederationSchema.from_dict(invited.contract)
+        else:
+            raise InputError(
+                "a site must know the contract the first time. Give `--invitation`, or `--schema` and "
+                "`--site`."
+            )
+        if number is None and invited is not None:
+            number = invited.site
+        if number is None:
+            raise InputError(
+                "a site must know its number the first time. Give `--invitation`, or `--site`."
+            )
+        if data is None or epsilon is None:
+            raise InputError("`--data` and `--epsilon` must be given the first time.")
+        raw = RawFile.at(data, delimiter=delimiter_from(delimiter), encoding=encoding)
+        level = level_of(epsilon, contract)
+        records = raw.read(contract)
+        joined = Site(number, contract, records, epsilon=level, limit=limit, offer=offer)
+        create_site_store(folder, joined, raw)
     elif offer:
         raise InputError("`--offer` is decided when the site joins. Leave it out.")
     else:
@@ -187,28 +177,6 @@ def site(
     )
 
 
-def _contract(invited: Invitation | None, schema: str | None) -> FederationSchema:
-    from epsilens.federated import FederationSchema
-
-    if schema is not None:
-        return FederationSchema.read(schema)
-    if invited is not None:
-        return FederationSchema.from_dict(invited.contract)
-    raise InputError(
-        "a site must know the contract the first time. Give `--invitation`, or `--schema` and `--site`."
-    )
-
-
-def _number(invited: Invitation | None, number: int | None) -> int:
-    if number is not None:
-        return number
-    if invited is not None:
-        return invited.site
-    raise InputError(
-        "a site must know its number the first time. Give `--invitation`, or `--site`."
-    )
-
-
 def _certificate(invited: Invitation | None, path: str | None) -> bytes | None:
     if path is None:
         return None if invited is None else invited.certificate.encode("ascii")
@@ -218,30 +186,6 @@ def _certificate(invited: Invitation | None, path: str | None) -> bytes | None:
         raise InputError(
             f"`--root-certificates` must be a file that can be read, got {type(error).__name__}."
         ) from None
-
-
-def _join(
-    folder: Path,
-    contract: FederationSchema,
-    number: int,
-    *,
-    data: str | None,
-    epsilon: str | None,
-    limit: float | None,
-    offer: int,
-    delimiter: str | None,
-    encoding: str | None,
-) -> None:
-    """Check the records against the contract, draw, and keep the draw."""
-    from epsilens.federated import RawFile, Site, create_site_store
-
-    if data is None or epsilon is None:
-        raise InputError("`--data` and `--epsilon` must be given the first time.")
-    raw = RawFile.at(data, delimiter=delimiter_from(delimiter), encoding=encoding)
-    level = level_of(epsilon, contract)
-    records = raw.read(contract)
-    joined = Site(number, contract, records, epsilon=level, limit=limit, offer=offer)
-    create_site_store(folder, joined, raw)
 
 
 def _go_on(
@@ -293,24 +237,18 @@ def _go_on(
 def request(
     state: State,
     epsilon: Annotated[
-        str,
-        typer.Option(
-            "--epsilon",
-            metavar="E",
-            help="Wanted per protected column: one number, or COL=E,COL=E.",
-        ),
+        str, option("Wanted per protected column: one number, or COL=E,COL=E.", "E")
     ],
     mode: Annotated[
         ModeChoice,
-        typer.Option(
-            "--mode",
-            help="degrade adds noise to the draw there is and spends nothing; redraw draws again and "
+        choice(
+            ModeChoice,
+            "degrade adds noise to the draw there is and spends nothing; redraw draws again and "
             "spends more; as_printed is the published method, without privacy.",
         ),
-    ] = ModeChoice.degrade,
+    ] = "degrade",
     not_private: Annotated[
-        bool,
-        typer.Option("--i-know-it-is-not-private", help="Needed for --mode as_printed."),
+        bool, switch("--i-know-it-is-not-private", "Needed for --mode as_printed.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -321,18 +259,18 @@ def request(
     from epsilens.federated.site_store import SiteStore
 
     check_mode(mode, not_private=not_private)
-    if not_private and mode is not ModeChoice.as_printed:
+    if not_private and mode != "as_printed":
         raise InputError(
             "`--i-know-it-is-not-private` belongs to `--mode as_printed`, got "
-            f"{mode.value}. Leave one of the two out."
+            f"{mode}. Leave one of the two out."
         )
     store = SiteStore(state)
     level = level_of(epsilon, store.schema)
     with store.transaction() as found:
-        found.ask_for(level, mode=mode.value, not_private=not_private)
+        found.ask_for(level, mode=mode, not_private=not_private)
         number, total = found.number, found.total_epsilon
     if not quiet:
         typer.echo(
-            f"Site {number} asks for epsilon = {epsilon} by {mode.value}; a record has spent {total:g} until "
+            f"Site {number} asks for epsilon = {epsilon} by {mode}; a record has spent {total:g} until "
             "now. It waits for the coordinator's `epsilens federate apply`."
         )

@@ -6,40 +6,33 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from epsilens.cli.option_groups import Help, Without, option, option_groups
 from epsilens.cli.options import (
-    Anonymous,
     BinsOption,
     Categorical,
     Data,
     Delimiter,
     Encoding,
-    Json,
-    Quiet,
     comma_list,
     delimiter_from,
     mapping_of_bins,
-    out_option,
 )
+from epsilens.cli.output import Output, print_json, print_notes, printable
 
 if TYPE_CHECKING:
     from epsilens.document import InspectDocument
 
 
+@option_groups
 def inspect(
     data: Data,
     categorical: Categorical = None,
     bins: BinsOption = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
-    json: Json = False,
-    out: Annotated[str | None, out_option("Also write the JSON document here.")] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Accepted as everywhere; nothing here is random.")
-    ] = None,
-    quiet: Quiet = False,
-    anonymous: Anonymous = False,
+    seed: Annotated[int | None, option("Accepted as everywhere; nothing here is random.")] = None,
+    *,
+    output: Annotated[Output, Without("seed"), Help(out="Also write the JSON document here.")],
 ) -> None:
     """Show columns, kinds, missing values, what can be protected, and a command to go on with.
 
@@ -47,15 +40,12 @@ def inspect(
     """
     import time
 
-    from epsilens.cli.session import check_target, print_json, printable, withhold_names
     from epsilens.data import describe_table, infer_schema, read_table, write_text
     from epsilens.data.typed_names import typed_name
-    from epsilens.document import anonymise, to_json
+    from epsilens.document import to_json
     from epsilens.show.suggestion import suggested_command
 
-    if anonymous:
-        withhold_names()
-    check_target(out, sources={"the data": data})
+    output.check((), {"the data": data})
     started = time.perf_counter()
     table = read_table(data, delimiter=delimiter_from(delimiter), encoding=encoding)
     schema = infer_schema(
@@ -84,23 +74,21 @@ def inspect(
             )
         }
     )
-    has_suggestion = document.suggestion is not None
-    if anonymous:
-        document = anonymise(document)
-    if out is not None:
-        write_text(to_json(document) + "\n", out)
-    if json:
+    is_withheld = output.anonymous and document.suggestion is not None
+    document = output.settle(document)
+    if output.out is not None:
+        write_text(to_json(document) + "\n", output.out)
+    if output.json:
         print_json(to_json(document))
     else:
-        name = None if anonymous else printable(table.name)
-        _print(document, name=name, quiet=quiet, is_withheld=anonymous and has_suggestion)
+        name = None if output.anonymous else printable(table.name)
+        _print(document, name=name, quiet=output.quiet, is_withheld=is_withheld)
 
 
 def _print(document: InspectDocument, *, name: str | None, quiet: bool, is_withheld: bool) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from epsilens.cli.session import print_notes
     from epsilens.data.description import NEEDS_BINS
     from epsilens.show import document_table
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copy
+import importlib
 import inspect
 import os
 import re
@@ -19,6 +21,29 @@ from epsilens.errors import InputError
 _R = TypeVar("_R")
 
 
+def option(
+    help: str, metavar: str | None = None, *names: str, panel: str | None = None, **settings: Any
+) -> Any:
+    """Declare an option that takes a value: its help, and what stands for the value there.
+
+    Without names it has that of the parameter. The help shows it in the panel.
+    """
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, **settings)
+
+
+def choice(kind: Any, help: str, metavar: str | None = None, *, panel: str | None = None) -> Any:
+    """Declare an option whose value is one of a `Literal`, which typer itself knows from 0.19 on."""
+    # One that brings its own copy of click is later than that.
+    click = importlib.import_module(TyperCommand.__mro__[1].__module__.rpartition(".")[0])
+    known = {"click_type": click.Choice(get_args(kind))} if hasattr(click, "Choice") else {}
+    return option(help, metavar, panel=panel, **known)
+
+
+def switch(name: str, help: str, *, panel: str | None = None) -> Any:
+    """Declare an option that takes no value."""
+    return typer.Option(name, help=help, rich_help_panel=panel)
+
+
 class Without:
     """Options of a group that a command does not have; the group's defaults stand for them."""
 
@@ -26,11 +51,18 @@ class Without:
         self.names = names
 
 
+class Help:
+    """Help of options of a group, where a command has its own."""
+
+    def __init__(self, **texts: str) -> None:
+        self.texts = texts
+
+
 def option_groups(command: Callable[..., _R]) -> Callable[..., _R]:
     """Let a command take dataclasses: Typer sees their fields as options, the command one value.
 
-    The options come where the dataclass stands in the signature. A field that the command names
-    itself, in its own place or with its own help, is handed to both.
+    The options come where the dataclass stands in the signature. A field that the command or another
+    group names too is handed to both.
 
     Parameters
     ----------
@@ -60,7 +92,7 @@ def option_groups(command: Callable[..., _R]) -> Callable[..., _R]:
     """
     hints = get_type_hints(command, include_extras=True)
     own = inspect.signature(command).parameters
-    groups: dict[str, tuple[Callable[..., object], list[str]]] = {}
+    groups: dict[str, tuple[type, set[str]]] = {}
     offered: dict[str, inspect.Parameter] = {}
     for name, parameter in own.items():
         kind, *extras = get_args(hints[name]) if _is_annotated(hints[name]) else (hints[name],)
@@ -69,19 +101,26 @@ def option_groups(command: Callable[..., _R]) -> Callable[..., _R]:
             continue
         assert isinstance(kind, type)  # noqa: S101
         left_out = {name for extra in extras if isinstance(extra, Without) for name in extra.names}
-        options = {
-            field.name: _option(field.name, hint, field.default)
-            for field, hint in _with_hints(kind)
-            if field.name not in own and field.name not in left_out and _is_annotated(hint)
+        helps = {
+            k: v for extra in extras if isinstance(extra, Help) for k, v in extra.texts.items()
         }
-        named = [field.name for field, _ in _with_hints(kind) if field.name in own]
-        groups[name] = (kind, [*named, *options])
-        offered |= options
+        groups[name] = (kind, left_out)
+        of_group = get_type_hints(kind, include_extras=True)
+        for field in fields(kind):
+            hint = of_group[field.name]
+            if field.name not in {*own, *left_out} and _is_annotated(hint):
+                if field.name in helps:
+                    value, info = get_args(hint)
+                    info = copy.copy(info)
+                    info.help = helps[field.name]
+                    hint = Annotated[value, info]
+                offered[field.name] = _option(field.name, hint, field.default)
 
     def run(**typed: Any) -> _R:
         given = {name: typed[name] for name in own if name not in groups}
-        for name, (kind, names) in groups.items():
-            given[name] = kind(**{field: typed[field] for field in names})
+        for name, (kind, left_out) in groups.items():
+            named = {field.name for field in fields(kind)} & typed.keys() - left_out
+            given[name] = kind(**{field: typed[field] for field in named})
         return command(**given)
 
     update_wrapper(run, command)
@@ -94,11 +133,6 @@ def option_groups(command: Callable[..., _R]) -> Callable[..., _R]:
 
 def _is_annotated(hint: object) -> bool:
     return get_origin(hint) is Annotated
-
-
-def _with_hints(kind: type) -> list[tuple[Any, object]]:
-    hints = get_type_hints(kind, include_extras=True)
-    return [(field, hints[field.name]) for field in fields(kind)]
 
 
 def _option(name: str, annotation: object, default: object) -> inspect.Parameter:
@@ -129,27 +163,25 @@ class ExplainedCommand(TyperCommand):
         parameters: list[Any] = list(self.params)
         for parameter in parameters:
             if parameter.param_type_name == "argument" and not parameter.help:
-                parameter.help = _said_of(self.callback, parameter.name)
+                hints = get_type_hints(inspect.unwrap(self.callback), include_extras=True)  # type: ignore[arg-type]
+                said = (
+                    getattr(extra, "help", None) for extra in get_args(hints[parameter.name])[1:]
+                )
+                parameter.help = next(filter(None, said), None)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, if the files that it is to read exist."""
-        for source in ctx.meta.get(_SOURCES, ()):
+        for words, source in ctx.meta.get(_SOURCES, ()):
             if source != "-" and not (source and os.path.lexists(source)):
                 raise InputError(
-                    f"the data must be a file that exists, got {source!r}. Check the path."
+                    f"{words} must be a file that exists, got {source!r}. Check the path."
                 )
         return super().invoke(ctx)
 
 
-def must_exist(ctx: typer.Context, source: str | None) -> str | None:
+def must_exist(ctx: typer.Context, param: typer.CallbackParam, source: str | None) -> str | None:
     """Note a file to be looked for once all that was typed is understood; a parameter's callback."""
     if source is not None:
-        ctx.meta.setdefault(_SOURCES, []).append(source)
+        words = "the data" if param.param_type_name == "argument" else f"`{param.opts[0]}`"
+        ctx.meta.setdefault(_SOURCES, []).append((words, source))
     return source
-
-
-def _said_of(callback: Any, name: str) -> str | None:
-    """Return the help that a function declares for a parameter."""
-    hint = get_type_hints(inspect.unwrap(callback), include_extras=True)[name]
-    extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-    return next((extra.help for extra in extras if getattr(extra, "help", None)), None)

@@ -4,37 +4,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from epsilens.cli.option_groups import must_exist
+from epsilens.cli.option_groups import choice, must_exist, option, switch
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
+    from epsilens.channels import Budget
     from epsilens.data import Bins
+    from epsilens.study import Study
 
 
 _TABLE = "Reading the table"
 _MODEL = "Model"
-_OUTPUT = "Output"
 
 
-class MissingChoice(StrEnum):
-    """What to do with missing answers."""
-
-    auto = "auto"
-    error = "error"
-    category = "category"
-    drop = "drop"
+MissingChoice = Literal["auto", "error", "category", "drop"]
+"""What to do with missing answers."""
 
 
-class ModelChoice(StrEnum):
-    """The default models."""
-
-    logistic = "logistic"
-    ridge = "ridge"
+ModelChoice = Literal["logistic", "ridge"]
+"""The default models."""
 
 
 Data = Annotated[
@@ -45,163 +39,105 @@ Data = Annotated[
         help="csv, csv.gz, tsv, parquet (or a folder of parquet files), arrow; - for standard input.",
     ),
 ]
-Label = Annotated[
-    str, typer.Option("--label", metavar="COL", help="The column that the model predicts.")
-]
+Label = Annotated[str, option("The column that the model predicts.", "COL")]
 Protect = Annotated[
     list[str] | None,
-    typer.Option(
-        "--protect",
-        metavar="COL",
-        help="What is randomised: the label, features, or both (repeat, or separate by commas). "
+    option(
+        "What is randomised: the label, features, or both (repeat, or separate by commas). "
         "Default: the label.",
+        "COL",
     ),
 ]
 Checkpoint = Annotated[
     str | None,
-    typer.Option(
-        "--checkpoint",
-        metavar="FOLDER",
-        help="Keeps finished models; a killed run goes on from it. Delete it afterwards.",
-    ),
+    option("Keeps finished models; a killed run goes on from it. Delete it afterwards.", "FOLDER"),
 ]
 Measured = Annotated[
     bool,
-    typer.Option(
+    switch(
         "--measured",
-        help="Let the attack that was tried meet the attack limit, by its upper end. A better attack may "
+        "Let the attack that was tried meet the attack limit, by its upper end. A better attack may "
         "exist; without this the proven ceiling decides.",
     ),
 ]
 Test = Annotated[
-    str | None,
-    typer.Option(
-        "--test",
-        metavar="FILE",
-        callback=must_exist,
-        help="Test data; otherwise a part is set aside.",
-    ),
+    str | None, option("Test data; otherwise a part is set aside.", "FILE", callback=must_exist)
 ]
 Drop = Annotated[
     list[str] | None,
-    typer.Option(
-        "--drop",
-        metavar="COL",
-        help="Leave a column out of the model (repeat, or separate by commas).",
-        rich_help_panel=_TABLE,
-    ),
+    option("Leave a column out of the model (repeat, or separate by commas).", "COL", panel=_TABLE),
 ]
-Weight = Annotated[
-    str | None,
-    typer.Option(
-        "--weight", metavar="COL", help="A column with row weights.", rich_help_panel=_TABLE
-    ),
-]
+Weight = Annotated[str | None, option("A column with row weights.", "COL", panel=_TABLE)]
 Categorical = Annotated[
     list[str] | None,
-    typer.Option(
-        "--categorical",
-        metavar="COL",
-        help="A numeric column whose numbers are codes (repeat, or separate by commas).",
-        rich_help_panel=_TABLE,
+    option(
+        "A numeric column whose numbers are codes (repeat, or separate by commas).",
+        "COL",
+        panel=_TABLE,
     ),
 ]
 Categories = Annotated[
     list[str] | None,
-    typer.Option(
-        "--categories",
-        metavar="COL=A|B|C",
-        help='All possible answers of a protected column (repeat); one with a bar in it as "A|B". '
+    option(
+        'All possible answers of a protected column (repeat); one with a bar in it as "A|B". '
         "Otherwise they are taken from the data, which leaks.",
-        rich_help_panel=_TABLE,
+        "COL=A|B|C",
+        panel=_TABLE,
     ),
 ]
 BinsOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--bins",
-        metavar="COL=10",
-        help="Put a numeric column into equal-width bins; COL=LOW:HIGH:10 with bounds (repeat).",
-        rich_help_panel=_TABLE,
+    option(
+        "Put a numeric column into equal-width bins; COL=LOW:HIGH:10 with bounds (repeat).",
+        "COL=10",
+        panel=_TABLE,
     ),
 ]
 Missing = Annotated[
     MissingChoice,
-    typer.Option(
-        "--missing",
-        help="Missing answers: auto drops up to 5 % of the rows and refuses beyond.",
-        rich_help_panel=_TABLE,
+    choice(
+        MissingChoice,
+        "Missing answers: auto drops up to 5 % of the rows and refuses beyond.",
+        panel=_TABLE,
     ),
 ]
 Delimiter = Annotated[
     str | None,
-    typer.Option(
-        "--delimiter",
-        metavar="CHAR",
-        help="What stands between columns (, ; | or tab) instead of detecting it.",
-        rich_help_panel=_TABLE,
+    option(
+        "What stands between columns (, ; | or tab) instead of detecting it.", "CHAR", panel=_TABLE
     ),
 ]
 Encoding = Annotated[
     str | None,
-    typer.Option(
-        "--encoding",
-        metavar="NAME",
-        help="The text encoding, such as cp1252, instead of detecting it.",
-        rich_help_panel=_TABLE,
-    ),
+    option("The text encoding, such as cp1252, instead of detecting it.", "NAME", panel=_TABLE),
 ]
 Positive = Annotated[
     str | None,
-    typer.Option(
-        "--positive",
-        metavar="VALUE",
-        help="The label's value that counts as yes; all others become one.",
-        rich_help_panel=_TABLE,
-    ),
+    option("The label's value that counts as yes; all others become one.", "VALUE", panel=_TABLE),
 ]
 TestShare = Annotated[
-    float,
-    typer.Option(
-        "--test-share",
-        metavar="SHARE",
-        help="The share of rows set aside for testing.",
-        rich_help_panel=_MODEL,
-    ),
+    float, option("The share of rows set aside for testing.", "SHARE", panel=_MODEL)
 ]
 Model = Annotated[
     ModelChoice,
-    typer.Option(
-        "--model",
-        help="Logistic regression for answers (two or several), ridge for a number.",
-        rich_help_panel=_MODEL,
+    choice(
+        ModelChoice,
+        "Logistic regression for answers (two or several), ridge for a number.",
+        panel=_MODEL,
     ),
 ]
 Regularisation = Annotated[
     float | None,
-    typer.Option(
-        "--regularisation",
-        metavar="NUMBER",
-        help="C of the logistic model or alpha of ridge; 1 unless given.",
-        rich_help_panel=_MODEL,
+    option("C of the logistic model or alpha of ridge; 1 unless given.", "NUMBER", panel=_MODEL),
+]
+Cluster = Annotated[
+    str | None,
+    option(
+        "A running Ray cluster that does the work, such as ray://head:10001, or auto on one of its "
+        "nodes. It must be trusted with the data. Needs the extra cluster.",
+        "ADDRESS",
     ),
 ]
-Json = Annotated[
-    bool,
-    typer.Option(
-        "--json", help="Print the JSON document and nothing else.", rich_help_panel=_OUTPUT
-    ),
-]
-
-
-def out_option(help: str) -> Any:
-    """Return `--out` of a command that says what it writes."""
-    return typer.Option("--out", metavar="FILE", help=help, rich_help_panel=_OUTPUT)
-
-
-def seed_option(help: str) -> Any:
-    """Return `--seed` of a command that says what is drawn."""
-    return typer.Option("--seed", metavar="N", min=0, help=help, rich_help_panel=_OUTPUT)
 
 
 def shadow_models_option(help: str, *, panel: str | None = None) -> Any:
@@ -211,22 +147,81 @@ def shadow_models_option(help: str, *, panel: str | None = None) -> Any:
     )
 
 
-Out = Annotated[str | None, out_option("Also write the result here.")]
-Quiet = Annotated[
-    bool,
-    typer.Option("--quiet", "-q", help="No progress bar and no remarks.", rich_help_panel=_OUTPUT),
-]
-Force = Annotated[
-    bool, typer.Option("--force", help="Replace an existing file.", rich_help_panel=_OUTPUT)
-]
-Anonymous = Annotated[
-    bool,
-    typer.Option(
-        "--anonymous",
-        help="Replace the names of columns, groups and categories by numbers.",
-        rich_help_panel=_OUTPUT,
-    ),
-]
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """How a table is to be read and learnt from, as it was typed.
+
+    Commands name the label, the test data and the seed themselves; the order of all others is that
+    of the help.
+
+    Examples
+    --------
+    >>> TableOptions(label="smokes").model
+    'logistic'
+    """
+
+    label: str
+    test: str | None = None
+    seed: int = 0
+    categories: Categories = None
+    drop: Drop = None
+    weight: Weight = None
+    categorical: Categorical = None
+    bins: BinsOption = None
+    missing: Missing = "auto"
+    delimiter: Delimiter = None
+    encoding: Encoding = None
+    positive: Positive = None
+    test_share: TestShare = 0.25
+    model: Model = "logistic"
+    regularisation: Regularisation = None
+
+    def study(
+        self,
+        data: str,
+        *,
+        protect: Sequence[str] = (),
+        groups: Sequence[str] = (),
+        identity: str | None = None,
+        candidates: str | None = None,
+        candidates_are: str = "candidates",
+    ) -> Study:
+        """Return the study that these options describe; nothing is read yet.
+
+        Parameters
+        ----------
+        data : str
+            File with the training data, or with all data where no test data were named.
+        protect : sequence of str
+            Columns that are randomised; none: the label.
+        groups : sequence of str
+            `[NAME=]EXPRESSION` each.
+        identity : str, optional
+            Column that says whose record it is.
+        candidates : str, optional
+            File with records on offer.
+        candidates_are : str
+            What messages call them.
+        """
+        from epsilens.study import Study
+
+        protected = tuple(protect) or (self.label,)
+        read: dict[str, Any] = {
+            "drop": comma_list(self.drop),
+            "categorical": comma_list(self.categorical),
+            "bins": mapping_of_bins(self.bins) or None,
+            "categories": categories_of(self.categories, protected=protected),
+            "delimiter": delimiter_from(self.delimiter),
+        }
+        return Study(
+            data,
+            protect=protected,
+            groups=groups or None,
+            identity=identity,
+            candidates=candidates,
+            candidates_are=candidates_are,
+            **vars(self) | read,
+        )
 
 
 def categories_of(typed: Iterable[str] | None, *, protected: Sequence[str]) -> dict[str, list[str]]:
@@ -256,7 +251,7 @@ def categories_of(typed: Iterable[str] | None, *, protected: Sequence[str]) -> d
     >>> categories_of(['smokes=no|"yes|often"'], protected=["smokes"])
     {'smokes': ['no', 'yes|often']}
     """
-    from epsilens.data.typed_names import split_answers
+    from epsilens.data.typed_names import split_typed
 
     found: dict[str, list[str]] = {}
     require_text(typed, option="--categories")
@@ -273,7 +268,7 @@ def categories_of(typed: Iterable[str] | None, *, protected: Sequence[str]) -> d
         name = max(fitting, key=len)
         if name in found:
             raise InputError(f"`--categories` must name column {name!r} once, got it twice.")
-        found[name] = split_answers(text[len(name) + 1 :])
+        found[name] = split_typed(text[len(name) + 1 :], "|")
         if len(found[name]) < 2:
             raise InputError(
                 f"`--categories` of {name!r} must be at least two answers with `|` between them, as in "
@@ -398,3 +393,59 @@ def require_text(values: Iterable[str] | None, *, option: str) -> None:
             f"`{option}` must be text, but some bytes of it are not in the encoding of the shell "
             "(mostly UTF-8). Type it again."
         )
+
+
+def read_level(text: str, *, several: str) -> float | Budget:
+    """Read what was typed for `--epsilon` where it is one level, or one for each column.
+
+    Parameters
+    ----------
+    text : str
+    several : str
+        What to do instead of giving several levels.
+
+    Examples
+    --------
+    >>> read_level("0.5", several="Ask again.")
+    0.5
+    """
+    from epsilens.channels import Budget, parse_grid
+
+    if "=" in text:
+        return Budget.parse(text)
+    values = parse_grid(text)
+    if len(values) != 1:
+        raise InputError(
+            f"`--epsilon` must be one number or COL=E,COL=E, got {len(values)} numbers. {several}"
+        )
+    return values[0]
+
+
+def read_epsilon(text: str) -> tuple[float, ...] | dict[str, float]:
+    """Read what was typed for `--epsilon` before any work: a grid, or a budget for each column.
+
+    Examples
+    --------
+    >>> read_epsilon("0.5,1,2"), read_epsilon("sex=1,income=2")
+    ((0.5, 1.0, 2.0), {'sex': 1.0, 'income': 2.0})
+    """
+    from epsilens.channels import Budget, parse_grid
+
+    if "=" in text:
+        return dict(Budget.parse(text).per_column)
+    return tuple(parse_grid(text))
+
+
+def on_cluster(address: str | None) -> AbstractContextManager[object]:
+    """Let a cluster carry passes and shadow models while a command works; None: this machine.
+
+    Examples
+    --------
+    >>> with on_cluster(None):
+    ...     pass
+    """
+    if address is None:
+        return nullcontext()
+    from epsilens.cluster import use
+
+    return use(address)

@@ -4,26 +4,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
+from epsilens.cli.option_groups import choice, option, switch
 from epsilens.cli.options import (
     BinsOption,
     Categories,
     Data,
     Delimiter,
     Encoding,
-    Force,
-    Json,
-    Quiet,
     categories_of,
     comma_list,
     delimiter_from,
     mapping_of_bins,
+    read_level,
 )
+from epsilens.cli.output import Force, Json, Quiet, check_target, held_warnings, print_json
 from epsilens.errors import InputError, PrivacyLeakWarning
 from epsilens.notes import Note
 
@@ -45,88 +42,66 @@ EARLIER_RELEASE = Note(
 TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv")
 
 
-class MissingAnswersChoice(StrEnum):
-    """What to do with missing answers in protected columns."""
-
-    error = "error"
-    drop = "drop"
-    category = "category"
+MissingAnswersChoice = Literal["error", "drop", "category"]
+"""What to do with missing answers in protected columns."""
 
 
 def randomise(
     data: Data,
     protect: Annotated[
-        list[str],
-        typer.Option(
-            "--protect",
-            metavar="COL",
-            help="The columns to randomise (repeat, or separate by commas).",
-        ),
+        list[str], option("The columns to randomise (repeat, or separate by commas).", "COL")
     ],
     epsilon: Annotated[
-        str,
-        typer.Option(
-            "--epsilon",
-            metavar="E",
-            help="Budget per column, at most 40 or inf: one number, or COL=E,COL=E.",
-        ),
+        str, option("Budget per column, at most 40 or inf: one number, or COL=E,COL=E.", "E")
     ],
     out: Annotated[
         Path,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="The released table: csv, csv.gz, tsv, parquet or arrow. "
+        option(
+            "The released table: csv, csv.gz, tsv, parquet or arrow. "
             "The receipt goes to FILE.receipt.json.",
+            "FILE",
         ),
     ],
     drop: Annotated[
         list[str] | None,
-        typer.Option(
-            "--drop",
-            metavar="COL",
-            help="Leave a column out of the release (repeat, or separate by commas).",
-        ),
+        option("Leave a column out of the release (repeat, or separate by commas).", "COL"),
     ] = None,
     categories: Categories = None,
     bins: BinsOption = None,
     missing: Annotated[
         MissingAnswersChoice,
-        typer.Option(
-            "--missing",
-            help="Missing protected answers: refuse, leave the rows out, or one more category.",
+        choice(
+            MissingAnswersChoice,
+            "Missing protected answers: refuse, leave the rows out, or one more category.",
         ),
-    ] = MissingAnswersChoice.error,
+    ] = "error",
     keep_order: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--keep-order",
-            help="Keep the order of the rows, which shows an answer that they were sorted by. "
+            "Keep the order of the rows, which shows an answer that they were sorted by. "
             "Otherwise they are shuffled.",
         ),
     ] = False,
     keep_identifiers: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--keep-identifiers",
-            help="Release columns that look like identifiers, such as names and birth dates; "
+            "Release columns that look like identifiers, such as names and birth dates; "
             "otherwise they must be left out with --drop.",
         ),
     ] = False,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed", metavar="N", min=0, help="Simulate, repeatably. Never for a real release."
-        ),
+        int | None, option("Simulate, repeatably. Never for a real release.", "N", min=0)
     ] = None,
     total_budget: Annotated[
         float | None,
-        typer.Option(
+        option(
+            "Refuse if all releases of these records together would spend more than this ε.",
+            "B",
             "--budget",
-            metavar="B",
-            help="Refuse if all releases of these records together would spend more than this ε.",
         ),
     ] = None,
     json: Json = False,
@@ -151,7 +126,6 @@ def randomise(
         replaces_release,
         write_release,
     )
-    from epsilens.cli.session import check_target, held_warnings, print_json
     from epsilens.data import read_table, write_table
     from epsilens.data.atomic import target_file
     from epsilens.data.files import WRITABLE_SUFFIXES
@@ -173,7 +147,13 @@ def randomise(
         delimiter=delimiter_from(delimiter),
         encoding=encoding,
     )
-    _refuse_partitions(table, budget)
+    for name in budget.per_column:
+        if name in table.partitions:
+            raise InputError(
+                f"column {name!r} must not divide the data into folders to be protected: its true "
+                "answers are the names of the folders, and the rows stand in their order. Write "
+                "the data into one file with the rows in another order first."
+            )
     identified = _settle_open_columns(
         table,
         budget,
@@ -187,7 +167,7 @@ def randomise(
         budget=budget,
         categories=given,
         bins=mapping_of_bins(bins),
-        missing=missing.value,
+        missing=missing,
         drop=comma_list(drop),
         keep_order=keep_order,
         random_state=seed,
@@ -195,7 +175,7 @@ def randomise(
     if replaces:
         EARLIER_RELEASE.warn(PrivacyLeakWarning, stacklevel=2)
     document = _receipt(
-        release, seed=seed, missing=missing.value, replaces=replaces, identified=identified
+        release, seed=seed, missing=missing, replaces=replaces, identified=identified
     )
     written, dialect = release.frame, None
     if out.name.lower().endswith(TEXT_SUFFIXES):
@@ -220,21 +200,17 @@ def randomise(
 
 
 def _budget(columns: Sequence[str], text: str) -> Budget:
-    from epsilens.channels import Budget, parse_grid
+    from epsilens.channels import Budget
     from epsilens.channels.release import require_drawable
 
     _refuse_overflow(text)
-    if "=" not in text:
-        values = parse_grid(text)
-        if len(values) != 1:
-            raise InputError(
-                f"`--epsilon` must be one number or COL=E,COL=E, got {len(values)} numbers. "
-                "A release has one budget; use `epsilens whatif` to compare several."
-            )
-        budget = Budget.uniform(columns, values[0])
+    several = "A release has one budget; use `epsilens whatif` to compare several."
+    level = read_level(text, several=several)
+    if not isinstance(level, Budget):
+        budget = Budget.uniform(columns, level)
         require_drawable(budget)
         return budget
-    given = Budget.parse(text).per_column
+    given = level.per_column
     for name in given:
         if name not in columns:
             raise InputError(
@@ -267,16 +243,6 @@ def _refuse_overflow(text: str) -> None:
             raise InputError(
                 f"`--epsilon` must be at most 40 or inf, got {number!r}. Such a level protects "
                 "nobody; use inf and say so."
-            )
-
-
-def _refuse_partitions(table: TableFile, budget: Budget) -> None:
-    for name in budget.per_column:
-        if name in table.partitions:
-            raise InputError(
-                f"column {name!r} must not divide the data into folders to be protected: its true "
-                "answers are the names of the folders, and the rows stand in their order. Write "
-                "the data into one file with the rows in another order first."
             )
 
 
@@ -339,7 +305,7 @@ def _with_written_answers(table: TableFile, given: Mapping[str, Sequence[str]]) 
 
     A text file has no types: which one a column seems to have can depend on one person's answer.
     """
-    from epsilens.data.fields import written_answers
+    from epsilens.data.dialect import written_answers
 
     frame = table.frame.copy(deep=False)
     for name, possible in given.items():

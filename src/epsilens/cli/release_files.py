@@ -34,11 +34,6 @@ def receipt_of(out: Path) -> Path:
     return out.with_name(f"{out.name}.receipt.json")
 
 
-def is_stream(data: str) -> bool:
-    """Say whether data come through a pipe or standard input, so that no file is known to hold them."""
-    return data == "-" or not (os.path.isfile(data) or os.path.isdir(data))
-
-
 def is_pending(receipt: Path) -> bool:
     """Say whether a receipt is of a release that was stopped while it was written."""
     found = _read(receipt)
@@ -144,7 +139,9 @@ def _ledger_for(data: str) -> ReleaseLedger | None:
     from epsilens.data.private_files import make_private_folder
 
     folder = Path(os.path.realpath(data)).parent
-    if not is_stream(data) and os.access(folder, os.W_OK):
+    # Of data that come through a pipe or standard input no file is known to hold them.
+    is_stream = data == "-" or not (os.path.isfile(data) or os.path.isdir(data))
+    if not is_stream and os.access(folder, os.W_OK):
         return ReleaseLedger(folder)
     own = default_folder().with_name("epsilens-ledger")
     try:
@@ -181,45 +178,37 @@ def write_release(
     force : bool
         Whether an earlier release may be replaced.
     """
+    from epsilens.data import replacing, write_text
     from epsilens.data.atomic import locked_folder
-
-    # One release at a time in a folder: table and receipt must be of the same one.
-    with locked_folder(out.parent):
-        replaces_release(out, force=force)
-        _write(write, document, out=out, planned=planned)
-
-
-def _write(
-    write: Callable[[Callable[[], None]], None],
-    document: ReleaseDocument,
-    *,
-    out: Path,
-    planned: PlannedRelease | None,
-) -> None:
-    """Write table and receipt while nobody else does."""
-    from epsilens.data import write_text
     from epsilens.document import to_json
 
     receipt = receipt_of(out)
-    before, old_receipt = _identity(out), receipt.read_bytes() if receipt.exists() else None
-    is_announced = False
+    # One release at a time in a folder: table and receipt must be of the same one.
+    with locked_folder(out.parent):
+        replaces_release(out, force=force)
+        before, old_receipt = _identity(out), receipt.read_bytes() if receipt.exists() else None
+        is_announced = False
 
-    def announce() -> None:
-        nonlocal is_announced
-        if planned is not None:
-            planned.enter(out)
-        pending = _pending(document, _read(receipt), replaces=before is not None)
-        is_announced = True
-        write_text(to_json(pending) + "\n", receipt)
+        def announce() -> None:
+            nonlocal is_announced
+            if planned is not None:
+                planned.enter(out)
+            pending = _pending(document, _read(receipt), replaces=before is not None)
+            is_announced = True
+            write_text(to_json(pending) + "\n", receipt)
 
-    try:
-        write(announce)
-    except BaseException:
-        # Only if the earlier table is in its place: a signal may come right after the renaming.
-        if is_announced and _identity(out) == before:
-            _put_back(receipt, old_receipt)
-        raise
-    write_text(to_json(document) + "\n", receipt)
+        try:
+            write(announce)
+        except BaseException:
+            # Only if the earlier table is in its place: a signal may come right after the renaming.
+            if is_announced and _identity(out) == before:
+                if old_receipt is None:
+                    receipt.unlink(missing_ok=True)
+                else:
+                    with replacing(receipt) as scratch:
+                        scratch.write_bytes(old_receipt)
+            raise
+        write_text(to_json(document) + "\n", receipt)
 
 
 def _pending(
@@ -267,13 +256,3 @@ def _identity(path: Path) -> tuple[int, int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino, found.st_mtime_ns
-
-
-def _put_back(path: Path, content: bytes | None) -> None:
-    from epsilens.data import replacing
-
-    if content is None:
-        path.unlink(missing_ok=True)
-    else:
-        with replacing(path) as scratch:
-            scratch.write_bytes(content)

@@ -4,36 +4,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from epsilens.cli.ending import EXIT_LIMIT_NOT_MET
-from epsilens.cli.option_groups import option_groups
+from epsilens.cli.option_groups import Help, choice, option, option_groups, switch
 from epsilens.cli.options import (
-    Anonymous,
     Checkpoint,
+    Cluster,
     Data,
-    Json,
     Label,
     Measured,
-    Quiet,
+    TableOptions,
     Test,
     comma_list,
-    out_option,
+    on_cluster,
+    read_epsilon,
     require_text,
-    seed_option,
     shadow_models_option,
 )
-from epsilens.cli.risk_output import EXPOSED_SUFFIXES, OUT_SUFFIXES, print_risk, write_risk
-from epsilens.cli.session import Cluster, on_cluster
-from epsilens.cli.training import TableOptions, read_epsilon, with_notes
-from epsilens.errors import InputError
+from epsilens.cli.output import PANEL, Json, Output, check_target
+from epsilens.errors import InputError, PrivacyLeakWarning
 from epsilens.notes import Note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from epsilens.document import RiskDocument
     from epsilens.risk.result import RiskCurve
@@ -42,13 +41,12 @@ if TYPE_CHECKING:
 DEFAULT_GRID = "0.1:10:10"
 _NOISY = "Noisy training (--mechanism dpsgd)"
 _MOST_LAYERS = 8
+N_EXPOSED = 100
+"""How many records the list of the most exposed has at most."""
 
 
-class MechanismChoice(StrEnum):
-    """What protects."""
-
-    rr = "rr"
-    dpsgd = "dpsgd"
+MechanismChoice = Literal["rr", "dpsgd"]
+"""What protects."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,58 +55,27 @@ class NoisyTraining:
 
     delta: Annotated[
         float | None,
-        typer.Option(
-            "--delta",
-            metavar="D",
-            help="Its delta, well below one over the number of records.",
-            rich_help_panel=_NOISY,
-        ),
+        option("Its delta, well below one over the number of records.", "D", panel=_NOISY),
     ] = None
     clip: Annotated[
         float | None,
-        typer.Option(
-            "--clip",
-            metavar="C",
-            help="The largest length of one record's gradient; 1 unless given.",
-            rich_help_panel=_NOISY,
-        ),
+        option("The largest length of one record's gradient; 1 unless given.", "C", panel=_NOISY),
     ] = None
     epochs: Annotated[
         int | None,
-        typer.Option(
-            "--epochs",
-            metavar="N",
-            min=1,
-            help="How often a record is looked at; 20 unless given.",
-            rich_help_panel=_NOISY,
-        ),
+        option("How often a record is looked at; 20 unless given.", "N", panel=_NOISY, min=1),
     ] = None
     batch: Annotated[
         int | None,
-        typer.Option(
-            "--batch",
-            metavar="N",
-            min=1,
-            help="How many records a step looks at; 64 unless given.",
-            rich_help_panel=_NOISY,
-        ),
+        option("How many records a step looks at; 64 unless given.", "N", panel=_NOISY, min=1),
     ] = None
     learning_rate: Annotated[
-        float | None,
-        typer.Option(
-            "--learning-rate",
-            metavar="X",
-            help="Length of a step; 0.5 unless given.",
-            rich_help_panel=_NOISY,
-        ),
+        float | None, option("Length of a step; 0.5 unless given.", "X", panel=_NOISY)
     ] = None
     hidden: Annotated[
         str | None,
-        typer.Option(
-            "--hidden",
-            metavar="N[,N]",
-            help="Widths of hidden layers; without it the model is a regression.",
-            rich_help_panel=_NOISY,
+        option(
+            "Widths of hidden layers; without it the model is a regression.", "N[,N]", panel=_NOISY
         ),
     ] = None
 
@@ -124,52 +91,43 @@ def risk(
     label: Label,
     mechanism: Annotated[
         MechanismChoice,
-        typer.Option(
-            "--mechanism",
-            help="rr: the answers are randomised; dpsgd: the model is trained with noise. Their ε "
+        choice(
+            MechanismChoice,
+            "rr: the answers are randomised; dpsgd: the model is trained with noise. Their ε "
             "are of different things.",
         ),
-    ] = MechanismChoice.rr,
+    ] = "rr",
     protect: Annotated[
         list[str] | None,
-        typer.Option(
-            "--protect",
-            metavar="COL",
-            help="rr: what is randomised, the label, features, or both (repeat, or separate by "
+        option(
+            "rr: what is randomised, the label, features, or both (repeat, or separate by "
             "commas). Default: the label.",
+            "COL",
         ),
     ] = None,
     epsilon: Annotated[
         str,
-        typer.Option(
-            "--epsilon",
-            metavar="GRID",
-            help="START:STOP:COUNT, lin:START:STOP:COUNT, a list 0.5,1,2, or COL=E (rr).",
-        ),
+        option("START:STOP:COUNT, lin:START:STOP:COUNT, a list 0.5,1,2, or COL=E (rr).", "GRID"),
     ] = DEFAULT_GRID,
     test: Test = None,
     shadow_models: Annotated[
         int, shadow_models_option("Models trained for every ε; more lower the noise floor.")
     ] = 256,
     online: Annotated[
-        bool,
-        typer.Option("--online", help="The membership attack also learns what members look like."),
+        bool, switch("--online", "The membership attack also learns what members look like.")
     ] = False,
     max_attack_rate: Annotated[
         float | None,
-        typer.Option(
-            "--max-attack-rate",
-            metavar="R",
-            help="Pick the largest ε whose proven ceiling is within this; exit code 3 if there is none.",
+        option(
+            "Pick the largest ε whose proven ceiling is within this; exit code 3 if there is none.",
+            "R",
         ),
     ] = None,
     measured: Measured = False,
     compare: Annotated[
         str | None,
-        typer.Option(
-            "--compare",
-            metavar="FILE",
-            help="Another table, such as one with fewer columns: which ε exposes as much there?",
+        option(
+            "Another table, such as one with fewer columns: which ε exposes as much there?", "FILE"
         ),
     ] = None,
     checkpoint: Checkpoint = None,
@@ -180,23 +138,20 @@ def risk(
     json: Json = False,
     out: Annotated[
         str | None,
-        out_option("Write the result: .json, .csv, .parquet, .png or .svg."),
+        option("Write the result: .json, .csv, .parquet, .png or .svg.", "FILE", panel=PANEL),
     ] = None,
     exposed: Annotated[
         str | None,
-        typer.Option(
-            "--exposed",
-            metavar="FILE",
-            help="Write which records are most exposed at the largest ε (.csv, rows counted from 0). "
+        option(
+            "Write which records are most exposed at the largest ε (.csv, rows counted from 0). "
             "Keep it to yourself.",
-            rich_help_panel="Output",
+            "FILE",
+            panel=PANEL,
         ),
     ] = None,
-    seed: Annotated[
-        int, seed_option("Seed of the random split, the random halves, the answers and the noise.")
-    ] = 0,
-    quiet: Quiet = False,
-    anonymous: Anonymous = False,
+    output: Annotated[
+        Output, Help(seed="Seed of the random split, the random halves, the answers and the noise.")
+    ],
 ) -> None:
     """Attack models trained at each ε: what is guessed, what chance reaches, what nobody can exceed.
 
@@ -206,53 +161,64 @@ def risk(
     On a cluster: [bold]epsilens risk survey.csv --label smokes --shadow-models 10000
     --cluster ray://head:10001[/bold]
     """
-    from epsilens.cli.session import check_target, print_json, show_progress, withhold_names
     from epsilens.decision.question import read_limits
-    from epsilens.document import anonymise, to_json
-    from epsilens.risk.result import choose_epsilon
+    from epsilens.risk.result import choose_epsilon, risk_frame
 
-    if anonymous:
-        withhold_names()
-    _check_exposed(exposed, anonymous=anonymous)
+    if exposed is not None and output.anonymous:
+        raise InputError(
+            "`--exposed` numbers single records, so `--anonymous` cannot be used with it. Leave one "
+            "of them out."
+        )
     sources: dict[str, str | None] = {
         "the data": data,
         "the test data": test,
         "the other table": compare,
         "the checkpoint": checkpoint,
     }
-    check_target(exposed, sources=sources, suffixes=EXPOSED_SUFFIXES, option="--exposed")
-    check_target(
-        out, sources=sources | {"the list of exposed records": exposed}, suffixes=OUT_SUFFIXES
+    check_target(exposed, sources=sources, suffixes=(".csv",), option="--exposed")
+    output.check(
+        (".json", ".csv", ".parquet", ".png", ".svg"),
+        sources | {"the list of exposed records": exposed},
     )
     read_limits(max_attack_rate=max_attack_rate)
     require_text([*(protect or ()), *(table.categories or ())], option="--protect")
     _check_mechanism(mechanism, table, protect=protect, epsilon=epsilon)
     asked: dict[str, Any] = {
         "epsilon": read_epsilon(epsilon),
-        "mechanism": mechanism.value,
+        "mechanism": mechanism,
         "shadow_models": shadow_models,
         "online": online,
         **training.settings(),
     }
     study = table.study(data, protect=comma_list(protect))
-    with on_cluster(cluster), show_progress(quiet=quiet, json=json) as progress:
+    with on_cluster(cluster), output.progress() as progress:
         curve = study.risk(**asked, checkpoint=checkpoint, progress=progress)
         document = curve.document
         if compare is not None:
             beside = None if checkpoint is None else f"{checkpoint.rstrip('/')}-compare"
             other = table.study(compare, protect=comma_list(protect))
             document = _compared(curve, other.risk(**asked, checkpoint=beside, progress=progress))
-    document = with_notes(document)
-    if anonymous:
-        document = anonymise(document)
+    from epsilens.show import risk_chart, risk_sentences
+
+    document = output.settle(document)
     choice = None
     if max_attack_rate is not None:
         choice = choose_epsilon(document, max_attack_rate=max_attack_rate, measured=measured)
-    write_risk(out, document, exposed=exposed, curve=curve, rows=study.prepared.rows)
-    if json:
-        print_json(to_json(document))
-    else:
-        print_risk(document, choice, quiet=quiet, written=[name for name in (out, exposed) if name])
+    output.write(document, chart=risk_chart, frame=risk_frame)
+    if exposed is not None:
+        _write_exposed(exposed, curve, study.prepared.rows)
+    sentences = [] if choice is None else [choice.sentence]
+    if choice is None or choice.epsilon is not None:
+        sentences += risk_sentences(document, epsilon=None if choice is None else choice.epsilon)
+    output.show(
+        document,
+        sentences=sentences,
+        remarks=[
+            "These rates are functions of the raw records and not private: publishing them, or "
+            "choosing ε by them, leaks."
+        ],
+        written=[exposed],
+    )
     if choice is not None and not choice.holds:
         raise typer.Exit(EXIT_LIMIT_NOT_MET)
 
@@ -275,12 +241,22 @@ def _compared(curve: RiskCurve, other: RiskCurve) -> RiskDocument:
     return document.model_copy(update={"equivalent_epsilon": found, "notes": notes})
 
 
-def _check_exposed(exposed: str | None, *, anonymous: bool) -> None:
-    if exposed is not None and anonymous:
-        raise InputError(
-            "`--exposed` numbers single records, so `--anonymous` cannot be used with it. Leave one "
-            "of them out."
-        )
+def _write_exposed(exposed: str, curve: RiskCurve, rows: NDArray[np.intp]) -> None:
+    """Write row and success rate of the most exposed records, for the owner's eyes alone.
+
+    This is the one place where rows are numbered: counted from 0, as they stand in the data.
+    """
+    from epsilens.data import replacing
+
+    frame = curve.most_exposed(N_EXPOSED)
+    frame["row"] = rows[frame["row"].to_numpy()]
+    with replacing(exposed, private=True) as scratch:
+        scratch.write_bytes(frame.to_csv(index=False, lineterminator="\n").encode("utf-8"))
+    Note(
+        "exposed-records",
+        "the file of `--exposed` says which single records can be recognised: keep it on this machine "
+        "and delete it when you have looked.",
+    ).warn(PrivacyLeakWarning, stacklevel=2)
 
 
 def _widths(text: str | None) -> list[int] | None:
@@ -306,25 +282,18 @@ def _check_mechanism(
     epsilon: str,
 ) -> None:
     """Refuse what belongs to randomised response, before any work."""
-    if mechanism is MechanismChoice.rr:
+    if mechanism == "rr":
         return
-    for option, given in (("--protect", protect), ("--categories", table.categories)):
-        if given:
-            raise InputError(
-                f"`{option}` belongs to `--mechanism rr`; dpsgd protects whole records. Leave it out."
-            )
-    if table.weight is not None:
-        raise InputError(
-            "`--weight` belongs to `--mechanism rr`; dpsgd counts every record once. Leave it out, and "
-            "add `--drop` with its name."
-        )
-    if table.regularisation is not None:
-        raise InputError(
-            "`--regularisation` belongs to `--mechanism rr`; the training of dpsgd has no penalty. Leave "
-            "it out."
-        )
-    if "=" in epsilon:
-        raise InputError(
-            "`--epsilon` of a column belongs to `--mechanism rr`; the ε of dpsgd is of a whole "
-            "record. Use a number or a grid."
-        )
+    whole_records = "dpsgd protects whole records. Leave it out."
+    of_column = "the ε of dpsgd is of a whole record. Use a number or a grid."
+    once = "dpsgd counts every record once. Leave it out, and add `--drop` with its name."
+    no_penalty = "the training of dpsgd has no penalty. Leave it out."
+    for name, is_given, why in (
+        ("`--protect`", bool(protect), whole_records),
+        ("`--categories`", bool(table.categories), whole_records),
+        ("`--weight`", table.weight is not None, once),
+        ("`--regularisation`", table.regularisation is not None, no_penalty),
+        ("`--epsilon` of a column", "=" in epsilon, of_column),
+    ):
+        if is_given:
+            raise InputError(f"{name} belongs to `--mechanism rr`; {why}")

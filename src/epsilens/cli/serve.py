@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epsilens.cli.options import Anonymous, Quiet
+from epsilens.cli.option_groups import option, switch
+from epsilens.cli.output import Anonymous, Quiet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,22 +19,12 @@ def serve(
         str | None,
         typer.Argument(metavar="[DATA]", help="A table to begin with; others can be uploaded."),
     ] = None,
-    port: Annotated[
-        int, typer.Option("--port", metavar="N", min=0, max=65535, help="0: one that is free.")
-    ] = 0,
-    state: Annotated[
-        str | None,
-        typer.Option("--state", metavar="DIR", help="Where tables and studies are kept."),
-    ] = None,
+    port: Annotated[int, option("0: one that is free.", "N", min=0, max=65535)] = 0,
+    state: Annotated[str | None, option("Where tables and studies are kept.", "DIR")] = None,
     max_upload: Annotated[
-        int,
-        typer.Option(
-            "--max-upload", metavar="MB", min=1, max=100_000, help="The largest file to upload."
-        ),
+        int, option("The largest file to upload.", "MB", min=1, max=100_000)
     ] = 200,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Whether to open the page.")
-    ] = True,
+    browser: Annotated[bool, switch("--browser/--no-browser", "Whether to open the page.")] = True,
     quiet: Quiet = False,
     anonymous: Anonymous = False,
 ) -> None:
@@ -45,6 +36,8 @@ def serve(
 
     Example: [bold]epsilens serve survey.csv[/bold]
     """
+    import os
+    import sys
     import warnings
     from contextlib import suppress
 
@@ -64,6 +57,10 @@ def serve(
         # A browser in the terminal would hold up the server that it waits for.
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
+    # Over SSH no window can be opened.
+    has_screen = sys.platform in {"darwin", "win32"} or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
+    )
     others_handle_signals()
     # Ctrl-C is how one ends it; by then everything is in order.
     with warnings.catch_warnings(), suppress(KeyboardInterrupt):
@@ -75,16 +72,7 @@ def serve(
             anonymous=anonymous,
             max_upload=max_upload * 2**20,
             announce=announce,
-            browse=browse if browser and _has_screen() else None,
+            browse=browse if browser and has_screen else None,
         )
     if not quiet:
         typer.echo("Stopped.")
-
-
-def _has_screen() -> bool:
-    """Say whether a window can be opened: over SSH there is none."""
-    import os
-    import sys
-
-    known = sys.platform in {"darwin", "win32"}
-    return known or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -4,24 +4,23 @@
 from __future__ import annotations
 
 import math
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from epsilens._types import Progress
-from epsilens.cli.option_groups import ExplainedCommand, Without, must_exist, option_groups
-from epsilens.cli.options import (
-    Anonymous,
-    Json,
-    Label,
-    Quiet,
-    Test,
-    comma_list,
-    out_option,
-    seed_option,
+from epsilens.cli.option_groups import (
+    ExplainedCommand,
+    Help,
+    Without,
+    choice,
+    must_exist,
+    option,
+    option_groups,
+    switch,
 )
-from epsilens.cli.training import TableOptions, with_notes
+from epsilens.cli.options import Label, TableOptions, Test, comma_list
+from epsilens.cli.output import PANEL, Output, check_target
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from epsilens.valuation import Appraisal, CurvePoint
 
 
-_CHART_SUFFIXES = (".png", ".svg")
 _CLEARLY = 2.0
 
 value = typer.Typer(
@@ -46,13 +44,8 @@ value = typer.Typer(
 )
 
 
-class ScoreChoice(StrEnum):
-    """Ways to a score."""
-
-    exact = "exact"
-    newton = "newton"
-    second_order = "second-order"
-    first_order = "first-order"
+ScoreChoice = Literal["exact", "newton", "second-order", "first-order"]
+"""Ways to a score."""
 
 
 @value.callback()
@@ -75,54 +68,39 @@ def local(
     test: Test = None,
     candidates: Annotated[
         str | None,
-        typer.Option(
-            "--candidates",
-            metavar="FILE",
+        option(
+            "Records on offer: score these (add one) instead of TRAIN's (leave one out).",
+            "FILE",
             callback=must_exist,
-            help="Records on offer: score these (add one) instead of TRAIN's (leave one out).",
         ),
     ] = None,
     method: Annotated[
-        ScoreChoice,
-        typer.Option("--method", help="exact is what training again would give."),
-    ] = ScoreChoice.exact,
+        ScoreChoice, choice(ScoreChoice, "exact is what training again would give.")
+    ] = "exact",
     pay: Annotated[
         float | None,
-        typer.Option(
-            "--pay",
-            metavar="AMOUNT",
-            help="Divide this among the records in proportion to their positive scores.",
-        ),
+        option("Divide this among the records in proportion to their positive scores.", "AMOUNT"),
     ] = None,
     curve: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--curve/--no-curve",
-            help="Train again without the worst records (or with the best candidates).",
+            "Train again without the worst records (or with the best candidates).",
         ),
     ] = True,
     chart: Annotated[
-        str | None,
-        typer.Option(
-            "--chart",
-            metavar="FILE",
-            help="Draw the curve: .png or .svg.",
-            rich_help_panel="Output",
-        ),
+        str | None, option("Draw the curve: .png or .svg.", "FILE", panel=PANEL)
     ] = None,
     *,
     table: Annotated[TableOptions, Without("categories")],
-    json: Json = False,
-    out: Annotated[
-        str | None,
-        out_option(
-            "Write the scores: csv, csv.gz, tsv, parquet or arrow, one line a record, rows "
-            "counted from 0. Keep it to yourself."
+    output: Annotated[
+        Output,
+        Help(
+            out="Write the scores: csv, csv.gz, tsv, parquet or arrow, one line a record, rows "
+            "counted from 0. Keep it to yourself.",
+            seed="Seed of the random split and of the random orders.",
         ),
-    ] = None,
-    seed: Annotated[int, seed_option("Seed of the random split and of the random orders.")] = 0,
-    quiet: Quiet = False,
-    anonymous: Anonymous = False,
+    ],
 ) -> None:
     """Score records: how much the test loss rises without each, or falls with each candidate.
 
@@ -133,32 +111,34 @@ def local(
     """
     import time
 
-    from epsilens.cli.session import check_target, print_json, show_progress, withhold_names
+    from epsilens.data import write_table
     from epsilens.data.files import WRITABLE_SUFFIXES
-    from epsilens.document import anonymise, to_json
 
     started = time.perf_counter()
-    if anonymous:
-        withhold_names()
     sources: dict[str, str | None] = {
         "the data": train,
         "the test data": test,
         "the candidates": candidates,
     }
-    check_target(out, sources=sources, suffixes=WRITABLE_SUFFIXES)
-    _check_chart(chart, sources=sources, curve=curve)
-    _check_amount(pay)
+    output.check(WRITABLE_SUFFIXES, sources)
+    if chart is not None and not curve:
+        raise InputError("`--chart` draws the curve, so `--no-curve` cannot be used with it.")
+    check_target(chart, sources=sources, suffixes=(".png", ".svg"), option="--chart")
+    if pay is not None and not (math.isfinite(pay) and pay > 0):
+        raise InputError(
+            f"`--pay` must be finite and greater than 0, got {pay}. Use for instance 100."
+        )
     study = table.study(train, candidates=candidates)
     prepared, appraisal = study.prepared, _fit(study)
-    with show_progress(quiet=quiet, json=json) as progress:
-        frame = _scores(appraisal, prepared, method=method.value, pay=pay, progress=progress)
-        points = _curve(appraisal, prepared, seed=seed, progress=progress) if curve else ()
+    with output.progress() as progress:
+        frame = _scores(appraisal, prepared, method=method, pay=pay, progress=progress)
+        points = _curve(appraisal, prepared, seed=output.seed, progress=progress) if curve else ()
     settings: dict[str, object] = {
         "label": label,
-        "model": table.model.value,
+        "model": table.model,
         "regularisation": table.regularisation,
-        "method": method.value,
-        "missing": table.missing.value,
+        "method": method,
+        "missing": table.missing,
         "weight": table.weight,
         "drop": list(comma_list(table.drop)),
         "test_share": None if test is not None else table.test_share,
@@ -169,35 +149,26 @@ def local(
         frame,
         points,
         settings=settings,
-        seed=seed,
+        seed=output.seed,
         pay=pay,
         seconds=time.perf_counter() - started,
     )
-    document = with_notes(document, prepared.notes)
-    if anonymous:
-        document = anonymise(document)
-    _write(document, frame, out=out, chart=chart)
-    if json:
-        print_json(to_json(document))
-    else:
-        _print(document, quiet=quiet, written=[name for name in (out, chart) if name])
+    document = output.settle(document, prepared.notes)
+    from epsilens.show import save_chart, value_chart
 
-
-def _check_chart(chart: str | None, *, sources: dict[str, str | None], curve: bool) -> None:
-    from epsilens.cli.session import check_target
-
-    if chart is None:
-        return
-    if not curve:
-        raise InputError("`--chart` draws the curve, so `--no-curve` cannot be used with it.")
-    check_target(chart, sources=sources, suffixes=_CHART_SUFFIXES, option="--chart")
-
-
-def _check_amount(pay: float | None) -> None:
-    if pay is not None and not (math.isfinite(pay) and pay > 0):
-        raise InputError(
-            f"`--pay` must be finite and greater than 0, got {pay}. Use for instance 100."
-        )
+    if output.out is not None:
+        write_table(frame, output.out)
+    if chart is not None:
+        save_chart(value_chart(document), chart)
+    output.show(
+        document,
+        places=[0] if document.curve else [],
+        remarks=[
+            "Scores are functions of the raw records and not private: publishing them, or which "
+            "records were dropped, leaks."
+        ],
+        written=[chart],
+    )
 
 
 def _fit(study: Study) -> Appraisal:
@@ -339,42 +310,3 @@ def _measured_factor(total: float, points: tuple[CurvePoint, ...]) -> float | No
             if error is not None and abs(fall) > _CLEARLY * error and fall * total > 0:
                 return total / fall
     return None
-
-
-def _write(
-    document: ValueDocument, frame: pd.DataFrame, *, out: str | None, chart: str | None
-) -> None:
-    from epsilens.data import write_table
-    from epsilens.show import save_chart, value_chart
-
-    if out is not None:
-        write_table(frame, out)
-    if chart is not None:
-        save_chart(value_chart(document), chart)
-
-
-def _print(document: ValueDocument, *, quiet: bool, written: list[str]) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    from epsilens.cli.session import print_notes
-    from epsilens.document import view
-    from epsilens.show import document_table
-
-    console = Console()
-    if not quiet and document.curve:
-        console.print(document_table(document))
-    if not quiet:
-        print_notes(console, document.notes)
-    for sentence in view(document).sentences:
-        console.print(Text(sentence))
-    if quiet:
-        return
-    console.print(
-        Text(
-            "Scores are functions of the raw records and not private: publishing them, or which "
-            "records were dropped, leaks."
-        )
-    )
-    if written:
-        console.print(Text(f"Written: {' and '.join(written)}"), soft_wrap=True)

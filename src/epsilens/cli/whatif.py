@@ -3,71 +3,44 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
 from epsilens.cli.ending import EXIT_LIMIT_NOT_MET
-from epsilens.cli.option_groups import option_groups
+from epsilens.cli.option_groups import Help, choice, option, option_groups, switch
 from epsilens.cli.options import (
-    Anonymous,
+    Cluster,
     Data,
-    Json,
     Label,
     Protect,
-    Quiet,
+    TableOptions,
     Test,
     comma_list,
-    out_option,
+    on_cluster,
+    read_epsilon,
     require_text,
-    seed_option,
 )
-from epsilens.cli.session import Cluster, on_cluster
-from epsilens.cli.training import TableOptions, read_epsilon, with_notes
-from epsilens.cli.whatif_output import print_answer, write_answer
+from epsilens.cli.output import Output, printable
 from epsilens.cli.whatif_stream import ask_streamed, wants_stream
 from epsilens.errors import InputError
 from epsilens.study import DEFAULT_GRID
 
-_OUT_SUFFIXES = (".json", ".csv", ".parquet", ".html", ".png", ".svg")
+MethodChoice = Literal["auto", "influence", "newton", "exact", "retrain", "paper"]
+"""Ways to compute the cost."""
 
 
-class MethodChoice(StrEnum):
-    """Ways to compute the cost."""
-
-    auto = "auto"
-    influence = "influence"
-    newton = "newton"
-    exact = "exact"
-    retrain = "retrain"
-    paper = "paper"
+InverseHessianChoice = Literal["cholesky", "cg", "stochastic"]
+"""Ways to apply the inverse Hessian."""
 
 
-class InverseHessianChoice(StrEnum):
-    """Ways to apply the inverse Hessian."""
-
-    cholesky = "cholesky"
-    cg = "cg"
-    stochastic = "stochastic"
+MechanismChoice = Literal["rr", "olh", "blh", "oue", "rappor", "the"]
+"""Local mechanisms."""
 
 
-class MechanismChoice(StrEnum):
-    """Local mechanisms."""
-
-    rr = "rr"
-    olh = "olh"
-    blh = "blh"
-    oue = "oue"
-    rappor = "rappor"
-    the = "the"
-
-
-class CorrectionChoice(StrEnum):
-    """Noise corrections."""
-
-    none = "none"
-    forward = "forward"
+CorrectionChoice = Literal["none", "forward"]
+"""Noise corrections."""
 
 
 @option_groups
@@ -78,109 +51,88 @@ def whatif(
     test: Test = None,
     group: Annotated[
         list[str] | None,
-        typer.Option(
-            "--group",
-            metavar="[NAME=]EXPR",
-            help="Whose answers are randomised, such as 'women=sex == \"F\"' (repeat). Default: all.",
+        option(
+            "Whose answers are randomised, such as 'women=sex == \"F\"' (repeat). Default: all.",
+            "[NAME=]EXPR",
         ),
     ] = None,
     epsilon: Annotated[
-        str,
-        typer.Option(
-            "--epsilon",
-            metavar="GRID",
-            help="START:STOP:COUNT, lin:START:STOP:COUNT, a list 0.5,1,2, or COL=E.",
-        ),
+        str, option("START:STOP:COUNT, lin:START:STOP:COUNT, a list 0.5,1,2, or COL=E.", "GRID")
     ] = DEFAULT_GRID,
     method: Annotated[
         MethodChoice,
-        typer.Option(
-            "--method",
-            metavar="HOW",
-            help="influence, newton, exact, retrain, paper, or auto: the best that fits --seconds, "
+        choice(
+            MethodChoice,
+            "influence, newton, exact, retrain, paper, or auto: the best that fits --seconds, "
             "never retrain.",
+            "HOW",
         ),
-    ] = MethodChoice.auto,
+    ] = "auto",
     inverse_hessian: Annotated[
         InverseHessianChoice | None,
-        typer.Option(
-            "--inverse-hessian",
-            metavar="HOW",
-            help="How methods influence and paper apply it: cholesky (a factor), cg (conjugate "
+        choice(
+            InverseHessianChoice,
+            "How methods influence and paper apply it: cholesky (a factor), cg (conjugate "
             "gradient) or stochastic (estimation), the last two without a matrix. Default: cholesky.",
+            "HOW",
         ),
     ] = None,
     correction: Annotated[
         CorrectionChoice,
-        typer.Option(
-            "--correction", help="forward: train randomised labels on a loss that knows the noise."
+        choice(
+            CorrectionChoice, "forward: train randomised labels on a loss that knows the noise."
         ),
-    ] = CorrectionChoice.none,
+    ] = "none",
     mechanism: Annotated[
         MechanismChoice,
-        typer.Option(
-            "--mechanism",
-            metavar="NAME",
-            help="rr: randomised response; olh, blh: local hashing; oue, rappor, the: bits of one "
+        choice(
+            MechanismChoice,
+            "rr: randomised response; olh, blh: local hashing; oue, rappor, the: bits of one "
             "one-hot feature.",
+            "NAME",
         ),
-    ] = MechanismChoice.rr,
+    ] = "rr",
     repeats: Annotated[
-        int,
-        typer.Option(
-            "--repeats",
-            metavar="N",
-            min=1,
-            max=100_000,
-            help="Retrainings a cell (method retrain).",
-        ),
+        int, option("Retrainings a cell (method retrain).", "N", min=1, max=100_000)
     ] = 20,
     checkpoint: Annotated[
         str | None,
-        typer.Option(
-            "--checkpoint",
-            metavar="FILE",
-            help="Keeps finished retrainings, or with --stream finished passes (a folder); a killed run "
+        option(
+            "Keeps finished retrainings, or with --stream finished passes (a folder); a killed run "
             "goes on from it.",
+            "FILE",
         ),
     ] = None,
     stream: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--stream",
-            help="Read parquet piece by piece at every pass instead of into memory; by itself for a "
+            "Read parquet piece by piece at every pass instead of into memory; by itself for a "
             "table that would take more than a quarter of the memory.",
         ),
     ] = False,
     max_loss_increase: Annotated[
         float | None,
-        typer.Option(
-            "--max-loss-increase",
-            metavar="X",
-            help="Pick the most private ε within this; exit code 3 if there is none.",
-        ),
+        option("Pick the most private ε within this; exit code 3 if there is none.", "X"),
     ] = None,
-    seconds: Annotated[
-        float, typer.Option("--seconds", metavar="S", help="The time that auto may take.")
-    ] = 10.0,
+    seconds: Annotated[float, option("The time that auto may take.", "S")] = 10.0,
     cluster: Cluster = None,
     dependent_groups: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--allow-dependent-groups",
-            help="Warn instead of refusing when a group's membership gives the answer away.",
+            "Warn instead of refusing when a group's membership gives the answer away.",
         ),
     ] = False,
     *,
     table: TableOptions,
-    json: Json = False,
-    out: Annotated[
-        str | None,
-        out_option("Write the result: .json, .csv, .parquet, .html (the report), .png or .svg."),
-    ] = None,
-    seed: Annotated[int, seed_option("Seed of the random split and of the simulated runs.")] = 0,
-    quiet: Quiet = False,
-    anonymous: Anonymous = False,
+    output: Annotated[
+        Output,
+        Help(
+            out="Write the result: .json, .csv, .parquet, .html (the report), .png or .svg.",
+            seed="Seed of the random split and of the simulated runs.",
+        ),
+    ],
 ) -> None:
     """Estimate what randomising answers at each ε would do to a model, without retraining it.
 
@@ -190,49 +142,37 @@ def whatif(
     On a cluster: [bold]epsilens whatif census.parquet --label smokes --stream
     --cluster ray://head:10001[/bold]
     """
-    from dataclasses import replace
-    from pathlib import Path
+    from dataclasses import asdict, replace
+    from functools import partial
 
-    from epsilens.cli.session import (
-        check_target,
-        print_json,
-        printable,
-        show_progress,
-        withhold_names,
-    )
     from epsilens.decision.question import read_limits
-    from epsilens.document import anonymise, to_json
 
-    if anonymous:
-        withhold_names()
-    check_target(
-        out,
-        sources={"the data": data, "the test data": test, "the checkpoint": checkpoint},
-        suffixes=_OUT_SUFFIXES,
+    output.check(
+        (".json", ".csv", ".parquet", ".html", ".png", ".svg"),
+        {"the data": data, "the test data": test, "the checkpoint": checkpoint},
     )
     read_limits(max_loss_increase=max_loss_increase)
-    _check_solver(inverse_hessian, method)
+    if inverse_hessian is not None and method not in {"influence", "paper"}:
+        raise InputError(
+            f"`--inverse-hessian` belongs to `--method influence` or `paper`, got {method}. "
+            "Add that, or leave it out."
+        )
     require_text(group, option="--group")
     budget = read_epsilon(epsilon)
     protected = comma_list(protect) or (label,)
-    by_bits = mechanism in {MechanismChoice.oue, MechanismChoice.rappor, MechanismChoice.the}
-    needing = [
-        *(["--protect"] if protected != (label,) else []),
-        *(["--correction"] if correction is not CorrectionChoice.none else []),
-        *(["--mechanism"] if by_bits else []),
-        *(
-            ["--inverse-hessian"]
-            if inverse_hessian not in {None, InverseHessianChoice.cholesky}
-            else []
-        ),
-    ]
-    streamed = wants_stream(data, table, asked=stream, elsewhere=needing)
-    if cluster is not None and not streamed and method is not MethodChoice.retrain:
+    in_memory = {
+        "--protect": protected != (label,),
+        "--correction": correction != "none",
+        "--mechanism": mechanism in {"oue", "rappor", "the"},
+        "--inverse-hessian": inverse_hessian not in {None, "cholesky"},
+    }
+    streamed = wants_stream(data, table, asked=stream, in_memory=in_memory)
+    if cluster is not None and not streamed and method != "retrain":
         raise InputError(
             "`--cluster` carries what `--stream` or `--method retrain` asks for; one machine does the "
             "rest. Add one of them, or leave it out."
         )
-    with on_cluster(cluster), show_progress(quiet=quiet, json=json) as progress:
+    with on_cluster(cluster), output.progress() as progress:
         if streamed:
             result = ask_streamed(
                 data,
@@ -241,11 +181,11 @@ def whatif(
                 groups=group,
                 question={
                     "epsilon": budget,
-                    "method": method.value,
-                    "mechanism": mechanism.value,
+                    "method": method,
+                    "mechanism": mechanism,
                     "seconds": seconds,
                     "repeats": repeats,
-                    "random_state": seed,
+                    "random_state": output.seed,
                     "dependent_groups": "warn" if dependent_groups else "refuse",
                 },
                 progress=progress,
@@ -253,10 +193,10 @@ def whatif(
         else:
             result = table.study(data, protect=protected, groups=group or ()).cost(
                 epsilon=budget,
-                method=method.value,
-                inverse_hessian=None if inverse_hessian is None else inverse_hessian.value,
-                correction=correction.value,
-                mechanism=mechanism.value,
+                method=method,
+                inverse_hessian=inverse_hessian,
+                correction=correction,
+                mechanism=mechanism,
                 repeats=repeats,
                 checkpoint=checkpoint,
                 seconds=seconds,
@@ -264,29 +204,26 @@ def whatif(
                 dependent_groups="warn" if dependent_groups else "refuse",
                 progress=progress,
             )
-    document = with_notes(result.document)
-    if anonymous:
-        document = anonymise(document)
-    choice = None
+    from epsilens.document import view
+    from epsilens.show import cost_chart, whatif_sentence
+    from epsilens.whatif.result import cells_frame
+
+    document = output.settle(result.document)
+    choice = recommendation = None
     if max_loss_increase is not None:
         choice = replace(result, document=document).choose(max_loss_increase=max_loss_increase)
-    if out is not None:
-        names: dict[str, object] = {}
-        if not anonymous:
-            names = {"label": label, "data": printable(Path(data).name)}
-        write_answer(out, document, choice, max_loss_increase, names=names)
-    if json:
-        print_json(to_json(document))
-    else:
-        print_answer(document, choice, quiet=quiet, out=out)
+        recommendation = {**asdict(choice), "max_loss_increase": max_loss_increase}
+    output.write(
+        document,
+        chart=partial(cost_chart, max_loss_increase=max_loss_increase),
+        frame=cells_frame,
+        question={"label": label, "data": printable(Path(data).name)},
+        recommendation=recommendation,
+    )
+    output.show(
+        document,
+        places=range(len(view(document).tables)),
+        sentences=[whatif_sentence(document, choice)],
+    )
     if choice is not None and not choice.holds:
         raise typer.Exit(EXIT_LIMIT_NOT_MET)
-
-
-def _check_solver(inverse_hessian: InverseHessianChoice | None, method: MethodChoice) -> None:
-    """Refuse a solver for a method that does not use one, before any work."""
-    if inverse_hessian is not None and method not in {MethodChoice.influence, MethodChoice.paper}:
-        raise InputError(
-            f"`--inverse-hessian` belongs to `--method influence` or `paper`, got {method.value}. "
-            "Add that, or leave it out."
-        )

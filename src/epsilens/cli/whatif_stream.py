@@ -4,20 +4,20 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from epsilens._types import Progress
-from epsilens.cli.options import MissingChoice, categories_of, comma_list
+from epsilens.cli.options import categories_of, comma_list
 from epsilens.errors import InputError
 from epsilens.notes import Note
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from epsilens.cli.training import TableOptions
+    from epsilens.cli.options import TableOptions
     from epsilens.data.missing import MissingPolicy
     from epsilens.whatif import LossChangeEstimate, WhatIf
 
@@ -26,7 +26,9 @@ LARGEST_SHARE = 0.25
 """A parquet table that would take more than this share of the machine's memory is streamed."""
 
 
-def wants_stream(data: str, table: TableOptions, *, asked: bool, elsewhere: Sequence[str]) -> bool:
+def wants_stream(
+    data: str, table: TableOptions, *, asked: bool, in_memory: Mapping[str, bool]
+) -> bool:
     """Say whether the table is streamed: on demand, or since it would not fit.
 
     Parameters
@@ -35,17 +37,17 @@ def wants_stream(data: str, table: TableOptions, *, asked: bool, elsewhere: Sequ
     table : TableOptions
     asked : bool
         Whether `--stream` was typed.
-    elsewhere : sequence of str
-        Other options in use that need the table in memory.
+    in_memory : mapping of str to bool
+        Whether other options need the table in memory.
     """
     from epsilens.data.parquet_pieces import open_parquet
 
-    needing = [
-        *elsewhere,
-        *(["--bins"] if table.bins else []),
-        *(["--positive"] if table.positive is not None else []),
-        *(["--missing"] if table.missing is MissingChoice.category else []),
-    ]
+    of_table = {
+        "--bins": bool(table.bins),
+        "--positive": table.positive is not None,
+        "--missing": table.missing == "category",
+    }
+    needing = [name for name, needs in {**in_memory, **of_table}.items() if needs]
     if asked:
         if needing:
             raise InputError(
@@ -91,6 +93,7 @@ def ask_streamed(
     """
     from epsilens.data.expressions import parse_group
     from epsilens.data.parquet_pieces import open_parquet
+    from epsilens.models.passes import PassStore, keeping_passes
 
     named = dict(parse_group(text) for text in groups) if groups else None
     identity: dict[str, object] = {
@@ -99,7 +102,8 @@ def ask_streamed(
         "question": repr(sorted(question.items())),
         "groups": list(groups or ()),
     }
-    with _kept_passes(checkpoint, identity):
+    kept = nullcontext() if checkpoint is None else keeping_passes(PassStore(checkpoint, identity))
+    with kept:
         study, notes = _fit(data, table, progress=progress)
         result = study.estimate(
             protect=[table.label],
@@ -113,17 +117,6 @@ def ask_streamed(
     return replace(result, document=told)
 
 
-def _kept_passes(
-    checkpoint: str | None, identity: dict[str, object]
-) -> AbstractContextManager[object]:
-    """Return where finished passes are kept, if a folder was named."""
-    from epsilens.models.passes import PassStore, keeping_passes
-
-    if checkpoint is None:
-        return nullcontext()
-    return keeping_passes(PassStore(checkpoint, identity))
-
-
 def _fit(data: str, table: TableOptions, *, progress: Progress) -> tuple[WhatIf, tuple[Note, ...]]:
     """Fit the default model to a table on disk; return the study and what was left out."""
     from epsilens.influence.streamed_fit import fit_from_parquet, readings_of
@@ -132,7 +125,7 @@ def _fit(data: str, table: TableOptions, *, progress: Progress) -> tuple[WhatIf,
 
     drop = list(comma_list(table.drop))
     split = {"test_share": table.test_share, "seed": table.seed}
-    policy: MissingPolicy = table.missing.value
+    policy: MissingPolicy = table.missing
     left_out: list[Note] = []
     while True:
         chosen = {"label": table.label, "weight": table.weight, "drop": drop}
@@ -141,7 +134,7 @@ def _fit(data: str, table: TableOptions, *, progress: Progress) -> tuple[WhatIf,
         reading, settled = settle_streamed(readings[0], policy="drop", progress=progress)
         estimator, schema = streamed_estimator(
             reading,
-            model=table.model.value,
+            model=table.model,
             regularisation=table.regularisation,
             categorical=comma_list(table.categorical),
             progress=progress,

@@ -118,6 +118,12 @@ def replacing(
     ['answer.txt']
     """
     target = target_file(path)
+    mode = 0o600
+    if not private:
+        # The mask cannot be read without setting it: other threads' files are private meanwhile.
+        mask = os.umask(0o077)
+        os.umask(mask)
+        mode = stat.S_IMODE(target.stat().st_mode) & 0o777 if target.exists() else 0o666 & ~mask
     try:
         with scratch_beside(target) as scratch:
             yield scratch
@@ -125,7 +131,7 @@ def replacing(
                 os.fsync(written.fileno())
             if announce is not None:
                 announce()
-            scratch.chmod(0o600 if private else _mode_of(target))
+            scratch.chmod(mode)
             os.replace(scratch, target)
             sync_folder(target.parent)
     except OSError as error:
@@ -146,27 +152,22 @@ def scratch_beside(target: Path) -> Iterator[Path]:
         f".{target.name[:_NAME_SHOWN_IN_SCRATCH]}.{secrets.token_hex(4)}.epsilens.part"
     )
     announce_scratch(scratch)
-    lock = _make_locked(scratch)
+    while True:
+        lock = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        with suppress(OSError):  # some network file systems have no locks
+            if fcntl is not None:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        if scratch.exists():
+            break
+        os.close(lock)  # taken for a stale one before it was locked
+    if fcntl is None:
+        os.close(lock)
     try:
         yield scratch
     finally:
-        if lock is not None:
+        if fcntl is not None:
             os.close(lock)
         scratch.unlink(missing_ok=True)
-
-
-def _make_locked(scratch: Path) -> int | None:
-    """Make the file and return what holds its lock; nothing where there are no locks."""
-    while True:
-        descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-        if fcntl is None:
-            os.close(descriptor)
-            return None
-        with suppress(OSError):  # some network file systems have no locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if scratch.exists():
-            return descriptor
-        os.close(descriptor)  # taken for a stale one before it was locked
 
 
 @contextmanager
@@ -220,16 +221,6 @@ def _remove_unlocked(path: str) -> None:
             os.unlink(path)
         finally:
             os.close(descriptor)
-
-
-def _mode_of(target: Path) -> int:
-    """Return the permissions of the file that is replaced, else those of a new file."""
-    with suppress(FileNotFoundError):
-        return stat.S_IMODE(target.stat().st_mode) & 0o777
-    # The mask cannot be read without setting it: other threads' files are private meanwhile.
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 def sync_folder(folder: Path) -> None:

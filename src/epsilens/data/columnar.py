@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def read_parquet(content: bytes, *, name: str) -> pa.Table:
-    """Read the bytes of one parquet file.
+def read_columnar(content: bytes, *, name: str) -> pa.Table:
+    """Read the bytes of one parquet file, or of an Arrow file, stream or Feather file.
 
     Parameters
     ----------
@@ -43,16 +43,21 @@ def read_parquet(content: bytes, *, name: str) -> pa.Table:
     >>> import pyarrow.parquet as pq
     >>> sink = io.BytesIO()
     >>> pq.write_table(pa.table({"age": [31, 42]}), sink)
-    >>> read_parquet(sink.getvalue(), name="survey.parquet").num_rows
+    >>> read_columnar(sink.getvalue(), name="survey.parquet").num_rows
     2
     """
     import pyarrow as pa
-    from pyarrow import parquet
+    from pyarrow import feather, ipc, parquet
 
+    is_parquet = content.startswith(b"PAR1")
     try:
-        return parquet.ParquetFile(io.BytesIO(content)).read()
+        if is_parquet:
+            return parquet.ParquetFile(io.BytesIO(content)).read()
+        if content.startswith(b"\xff\xff\xff\xff"):
+            return ipc.open_stream(io.BytesIO(content)).read_all()
+        return feather.read_table(io.BytesIO(content))
     except (pa.ArrowException, OSError):
-        raise damaged(name, "parquet") from None
+        raise damaged(name, "parquet" if is_parquet else "arrow") from None
 
 
 def read_parquet_folder(folder: Path) -> pa.Table:
@@ -181,46 +186,6 @@ def common_schema(whole: pa.Schema, schemas: Sequence[pa.Schema], folder: Path) 
             ) from None
         fields.append(wide.field(0))
     return pa.schema(fields)
-
-
-def read_arrow(content: bytes, *, name: str) -> pa.Table:
-    """Read the bytes of an Arrow file, stream or Feather file.
-
-    Parameters
-    ----------
-    content : bytes
-        The whole file.
-    name : str
-        The file's name, for messages.
-
-    Returns
-    -------
-    pyarrow.Table
-        The table.
-
-    Raises
-    ------
-    InputError
-        If the file is damaged.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> from pyarrow import feather
-    >>> sink = io.BytesIO()
-    >>> feather.write_feather(pa.table({"age": [31, 42]}), sink)
-    >>> read_arrow(sink.getvalue(), name="survey.arrow").num_rows
-    2
-    """
-    import pyarrow as pa
-    from pyarrow import feather, ipc
-
-    try:
-        if content.startswith(b"\xff\xff\xff\xff"):
-            return ipc.open_stream(io.BytesIO(content)).read_all()
-        return feather.read_table(io.BytesIO(content))
-    except (pa.ArrowException, OSError):
-        raise damaged(name, "arrow") from None
 
 
 def damaged(name: str, kind: str) -> InputError:

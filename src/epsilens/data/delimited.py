@@ -13,8 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from epsilens._validate import require_unique
-from epsilens.data.dialect import Dialect, detect_dialect
-from epsilens.data.fields import are_numbers, type_fields
+from epsilens.data.dialect import Dialect, are_numbers, detect_dialect, type_fields
 from epsilens.errors import InputError, phrase, setting
 from epsilens.notes import Note
 
@@ -90,6 +89,9 @@ def parse_delimited(
     >>> table.delimiter, table.encoding, table.missing_marks
     (';', 'utf-8', {'?': 1})
     """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     if not content.strip():
         raise InputError(
             f"{name!r} must hold a table, but it is empty. Check that the file was saved."
@@ -123,18 +125,17 @@ def parse_delimited(
     # A space after every delimiter of the header is no part of an answer.
     first = [str(column[0].as_py()) for column in table.columns]
     is_spaced = len(first) > 1 and all(field.startswith(" ") for field in first[1:])
-    typed = type_fields(
-        _trimmed(spelled) if is_spaced else spelled,
-        header,
-        decimal_comma=used_delimiter != ",",
+    fields = [pc.utf8_trim_whitespace(one) if is_spaced else one for one in spelled.columns]
+    frame, marks, noted = type_fields(
+        pa.table(fields, names=header), header, decimal_comma=used_delimiter != ","
     )
     return DelimitedTable(
-        typed.frame,
+        frame,
         spelled,
         used_delimiter,
         used_encoding,
-        typed.missing_marks,
-        (*notes, *typed.notes),
+        marks,
+        (*notes, *noted),
         detect_dialect(
             text, header, delimiter=used_delimiter, encoding=used_encoding, is_spaced=is_spaced
         ),
@@ -354,6 +355,9 @@ def _check_header(
     table: pa.Table, delimiter: str, *, name: str
 ) -> tuple[pa.Table, list[str], list[Note]]:
     """Return the rows below the header, the column names, and notes on what was left out."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     notes: list[Note] = []
     raw = [str(column[0].as_py()) for column in table.columns]
     names = [text.strip() for text in raw]
@@ -371,13 +375,30 @@ def _check_header(
                 f"gives one column only, but its header contains a {DELIMITER_NAMES[others[0]]}. "
                 f"Use {typed}."
             )
-    while names and not names[-1] and _is_blank(body.column(len(names) - 1)):
+    while names and not names[-1]:
+        last = pc.utf8_trim_whitespace(body.column(len(names) - 1))
+        if pc.any(pc.not_equal(last, "")).as_py():
+            break
         body = body.remove_column(len(names) - 1)
         names.pop()
         notes.append(
             Note("column-left-out", "a last column without name and without values was left out")
         )
-    _refuse_missing_header(body, names, name=name, decimal_comma=delimiter != ",")
+    # A first row that looks like a record: its answers must not become column names. Most of a record's words
+    # are given by others too; hardly a column has its name as answer. And a number above numbers is one of them.
+    n_answers = 0
+    for text, column in zip(names, body.columns, strict=True):
+        if text and pc.any(pc.equal(pc.utf8_trim_whitespace(column), text)).as_py():
+            n_answers += 1
+        elif text:
+            both = (pa.chunked_array([[text]]), column)
+            n_answers += all(are_numbers(part, decimal_comma=delimiter != ",") for part in both)
+    if n_answers >= max(1, len(names) / 2):
+        raise InputError(
+            f"the first row of {name!r} must hold the column names, but it looks like a record: "
+            "its fields are found among the answers, or are numbers above numbers. Add a header, "
+            "remove a repeated one, or put a letter before names that are numbers."
+        )
     if "" in names:
         raise InputError(
             f"every column of {name!r} must have a name, but column {names.index('') + 1} has "
@@ -386,40 +407,6 @@ def _check_header(
         )
     require_unique(names, what=f"the column names of {name!r}")
     return body.rename_columns(names), names, notes
-
-
-def _trimmed(table: pa.Table) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    columns = [pc.utf8_trim_whitespace(column) for column in table.columns]
-    return pa.Table.from_arrays(columns, schema=table.schema)
-
-
-def _refuse_missing_header(
-    body: pa.Table, names: list[str], *, name: str, decimal_comma: bool
-) -> None:
-    """Raise if the first row looks like a record: its answers must not become column names.
-
-    Most of a record's words are given by others too; hardly a column has its name as answer. And
-    a number above numbers is one of them.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    n_answers = 0
-    for text, column in zip(names, body.columns, strict=True):
-        if text and pc.any(pc.equal(pc.utf8_trim_whitespace(column), text)).as_py():
-            n_answers += 1
-        elif text:
-            both = (pa.chunked_array([[text]]), column)
-            n_answers += all(are_numbers(part, decimal_comma=decimal_comma) for part in both)
-    if n_answers >= max(1, len(names) / 2):
-        raise InputError(
-            f"the first row of {name!r} must hold the column names, but it looks like a record: "
-            "its fields are found among the answers, or are numbers above numbers. Add a header, "
-            "remove a repeated one, or put a letter before names that are numbers."
-        )
 
 
 def _check_line_breaks(body: pa.Table, delimiter: str, *, name: str) -> list[Note]:
@@ -479,9 +466,3 @@ def _cells_of_rows(field: str, index: int, n_columns: int, delimiter: str) -> li
             return []
         cells += [(text, place) for place, text in enumerate(line, first) if place != index]
     return cells
-
-
-def _is_blank(column: pa.ChunkedArray) -> bool:
-    import pyarrow.compute as pc
-
-    return not bool(pc.any(pc.not_equal(pc.utf8_trim_whitespace(column), "")).as_py())

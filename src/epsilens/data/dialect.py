@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a text table is written: delimiter, encoding, line ending, quotation marks, decimal comma."""
+"""What the fields of a text table mean, and how they are written.
+
+Fields become answers: numbers, truths, words, or none at all. A table is written as the data are: delimiter,
+encoding, line ending, quotation marks, decimal comma.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,235 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from epsilens.data.fields import MISSING_MARKS, are_numbers
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+# --- Fields of a text table become answers: numbers, truths, words, or none at all ---
+
+MISSING_MARKS = (
+    *("", "NA", "N/A", "n/a", "#N/A", "<NA>"),
+    *("NaN", "nan", "NAN", "null", "NULL", "Null"),
+    *("?", "."),
+)
+"""Marks that mean "no answer". "None", "-" and "na" are left alone: they are answers somewhere."""
+
+_WHOLE = r"^[+-]?\d+$"
+_FINITE = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_NUMBER = rf"{_FINITE}|^[+-]?(inf|Inf|INF|Infinity|infinity)$"
+_DECIMAL_COMMA = r"^[+-]?\d*(,\d+)?$"
+
+
+def type_fields(
+    table: pa.Table, names: Sequence[str], *, decimal_comma: bool
+) -> tuple[pd.DataFrame, dict[str, int], list[Note]]:
+    """Turn columns of text into numbers where all answers are numbers; count the missing marks.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Columns of text.
+    names : sequence of str
+        What they are called.
+    decimal_comma : bool
+        Whether 1,5 may be a number.
+
+    Returns
+    -------
+    tuple
+        The frame, the marks with their counts, and notes.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> frame, marks, _ = type_fields(pa.table({"a": ["1", "?"]}), ["age"], decimal_comma=False)
+    >>> frame["age"].tolist(), marks
+    ([1, <NA>], {'?': 1})
+    """
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    counts: dict[str, int] = {}
+    columns: dict[str, pd.Series] = {}
+    with_decimal_comma: list[str] = []
+    notes: list[Note] = []
+    for name, column in zip(names, table.columns, strict=True):
+        trimmed = pc.utf8_trim_whitespace(column)
+        is_mark = pc.is_in(trimmed, value_set=pa.array(MISSING_MARKS))
+        if pc.any(is_mark).as_py():
+            for entry in pc.value_counts(trimmed.filter(is_mark)).to_pylist():
+                counts[entry["values"]] = counts.get(entry["values"], 0) + entry["counts"]
+        # Not a scalar: pyarrow 14 to 20 then blanks the answers of a column that is a slice of another.
+        nothing = pa.nulls(len(column), pa.string())
+        trimmed = pc.if_else(is_mark, nothing, trimmed)
+        numbers = _numbers(trimmed)
+        # Numbers written as 1,5 if every answer is one and none has a point.
+        if (
+            numbers is None
+            and decimal_comma
+            and pc.all(pc.match_substring_regex(trimmed, _DECIMAL_COMMA)).as_py()
+        ):
+            numbers = _numbers(pc.replace_substring(trimmed, ",", "."))
+            if numbers is not None:
+                with_decimal_comma.append(name)
+        if numbers is None:
+            words = pc.if_else(is_mark, nothing, column)
+            is_truth = pc.is_in(words, value_set=pa.array(["True", "False"]))
+            if words.null_count == 0 and pc.all(is_truth).as_py():
+                words = pc.equal(words, "True")
+            columns[name] = pd.Series(words.to_pandas())
+            continue
+        columns[name] = numbers
+        infinite = np.isinf(numbers.to_numpy()) if numbers.dtype == np.float64 else np.zeros(0)
+        if infinite.any():
+            # Not written as such, like 1e400.
+            said_so = pc.match_substring(trimmed, "inf", ignore_case=True).to_pandas()
+            finite = ~said_so.to_numpy(dtype=bool, na_value=False)
+            if n_too_large := int(np.count_nonzero(infinite & finite)):
+                said = f"{name}: {n_too_large} numbers are too large and were read as infinite"
+                notes.append(Note("numbers-too-large", said, name))
+    if with_decimal_comma:
+        said = f"numbers with a decimal comma were read in: {', '.join(with_decimal_comma)}"
+        notes.append(Note("decimal-comma", said))
+    ordered = {mark: counts[mark] for mark in MISSING_MARKS if mark in counts}
+    return pd.DataFrame(columns), ordered, notes
+
+
+def are_numbers(column: pa.ChunkedArray, *, decimal_comma: bool) -> bool:
+    """Say whether a column of text has answers and all of them are numbers.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+        Text.
+    decimal_comma : bool
+        Whether 1,5 may be a number.
+
+    Returns
+    -------
+    bool
+        Marks for missing answers are not counted.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> are_numbers(pa.chunked_array([["1.5", "?"]]), decimal_comma=False)
+    True
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    trimmed = pc.utf8_trim_whitespace(column)
+    answers = trimmed.filter(pc.invert(pc.is_in(trimmed, value_set=pa.array(MISSING_MARKS))))
+    if len(answers) == 0:
+        return False
+    if pc.all(pc.match_substring_regex(answers, _NUMBER)).as_py():
+        return True
+    return decimal_comma and bool(pc.all(pc.match_substring_regex(answers, _DECIMAL_COMMA)).as_py())
+
+
+def written_answers(
+    column: pa.ChunkedArray, *, name: str, possible: Collection[str], decimal_comma: bool
+) -> pd.Series:
+    """Give the answers of a column as they are written, without a guess at their type.
+
+    What type a column seems to have can depend on the answer of one person; its text does not.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+        The fields.
+    name : str
+        The column's name.
+    possible : collection of str
+        Answers that were announced. One of them is an answer even if it looks like a mark for a
+        missing one.
+    decimal_comma : bool
+        Whether 1,5 may be a number; it is then written 1.5 unless it was announced.
+
+    Returns
+    -------
+    pandas.Series
+        Text without surrounding spaces; a mark for a missing answer is missing.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> fields = pa.chunked_array([["01", " 1", "?"]])
+    >>> written_answers(fields, name="a", possible=["01"], decimal_comma=False).dropna().tolist()
+    ['01', '1']
+    """
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    trimmed = pc.utf8_trim_whitespace(column)
+    announced = pc.is_in(
+        trimmed, value_set=pa.array([text.strip() for text in possible], pa.string())
+    )
+    is_mark = pc.is_in(trimmed, value_set=pa.array(MISSING_MARKS))
+    # Not a scalar, as in `type_fields`.
+    nothing = pa.nulls(len(column), pa.string())
+    answers = pc.if_else(pc.and_(is_mark, pc.invert(announced)), nothing, trimmed)
+    if decimal_comma:
+        with_comma = pc.match_substring_regex(trimmed, r"^[+-]?\d*,\d+$")
+        answers = pc.if_else(
+            pc.and_(with_comma, pc.invert(announced)),
+            pc.replace_substring(trimmed, ",", "."),
+            answers,
+        )
+    return pd.Series(answers.to_pandas(), name=name)
+
+
+def spellings(column: pa.ChunkedArray, answers: pd.Series) -> dict[object, str]:
+    """Say how every answer of a column is written; of several ways the shortest, first in order.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import pyarrow as pa
+    >>> spellings(pa.chunked_array([["1,50", "2", "1,5"]]), pd.Series([1.5, 2.0, 1.5]))
+    {1.5: '1,5', 2.0: '2'}
+    """
+    texts = (text.strip() for text in column.to_pylist())
+    pairs = set(zip(answers, texts, answers.notna(), strict=True))
+    ways = sorted((len(text), text, answer) for answer, text, is_known in pairs if is_known)
+    return {answer: text for _, text, answer in reversed(ways)}
+
+
+def _numbers(column: pa.ChunkedArray) -> pd.Series | None:
+    """Return the column as numbers if every answer is one, None otherwise."""
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column.null_count == len(column):
+        return pd.Series([float("nan")] * len(column), dtype="float64")
+    # 007 is a code, not seven: read as a number it would not come back as it was.
+    if pc.any(pc.match_substring_regex(column, r"^[+-]?0\d")).as_py():
+        return None
+    if pc.all(pc.match_substring_regex(column, _WHOLE)).as_py():
+        try:
+            integers = pc.cast(pc.utf8_ltrim(column, characters="+"), pa.int64())
+        except pa.ArrowInvalid:
+            return None  # longer than 64 bits: an identifier
+        if column.null_count:
+            return pd.Series(integers.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get))
+        return pd.Series(integers.to_pandas())
+    if pc.all(pc.match_substring_regex(column, _NUMBER)).as_py():
+        written = column.to_pandas()
+        try:
+            return pd.Series(pd.to_numeric(written).astype("float64"))
+        except ValueError:  # pandas 2 refuses 1e400, which pandas 3 reads as infinite
+            return pd.Series(written.map(float, na_action="ignore").astype("float64"))
+    return None
+
+
+# --- How a text table is written: delimiter, encoding, line ending, quotation marks, decimal comma ---
 
 _SAMPLE_RECORDS = 50
 _SHOWN_BY_FIRST_BYTES = ("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be")
@@ -127,7 +354,23 @@ def detect_dialect(
     ('\r\n', True, ['b'])
     """
     line_break = re.search(r"\r\n|\r|\n", text)
-    header, *records = _quotation(text, delimiter, skip_empty_lines=len(names) > 1)
+    # Whether every field of the first records is quoted; None where it is missing. The records are whole,
+    # however long: a cut by length would depend on the answers before it. They are told apart as the
+    # reader does, which takes a quotation mark for one at a field's start only.
+    cut = re.escape(delimiter)
+    field = re.compile(rf'((?:"[^"]*(?:""[^"]*)*")?[^{cut}\r\n]*)({cut}|\r\n|\r|\n|$)')
+    quotation: list[list[bool | None]] = [[]]
+    for match in field.finditer(text):
+        written = match[1]
+        ends_record = match[2] != delimiter
+        if ends_record and not written and not quotation[-1] and len(names) > 1:
+            continue
+        quotation[-1].append(None if written.strip() in MISSING_MARKS else written.startswith('"'))
+        if ends_record:
+            if match.end() == len(text) or len(quotation) > _SAMPLE_RECORDS:
+                break
+            quotation.append([])
+    header, *records = quotation
     seen = {name: [row[place] for row in records if place < len(row)]
             for place, name in enumerate(names)}  # fmt: skip
     return Dialect(
@@ -140,28 +383,6 @@ def detect_dialect(
         ),
         is_spaced=is_spaced,
     )
-
-
-def _quotation(text: str, delimiter: str, *, skip_empty_lines: bool) -> list[list[bool | None]]:
-    """Say of every field of the first records whether it is quoted; None where it is missing.
-
-    The records are whole, however long: a cut by length would depend on the answers before it. They
-    are told apart as the reader does, which takes a quotation mark for one at a field's start only.
-    """
-    cut = re.escape(delimiter)
-    field = re.compile(rf'((?:"[^"]*(?:""[^"]*)*")?[^{cut}\r\n]*)({cut}|\r\n|\r|\n|$)')
-    records: list[list[bool | None]] = [[]]
-    for match in field.finditer(text):
-        written = match[1]
-        ends_record = match[2] != delimiter
-        if ends_record and not written and not records[-1] and skip_empty_lines:
-            continue
-        records[-1].append(None if written.strip() in MISSING_MARKS else written.startswith('"'))
-        if ends_record:
-            if match.end() == len(text) or len(records) > _SAMPLE_RECORDS:
-                break
-            records.append([])
-    return records
 
 
 def released_dialect(

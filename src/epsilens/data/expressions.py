@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from epsilens._types import BoolArray
 from epsilens._validate import require_column
 from epsilens.data.syntax import ColumnName, Compare, Constant, Join, Member, Node, Not, Parser
-from epsilens.errors import InputError, InputTypeError
+from epsilens.errors import InputError, InputTypeError, setting
 
 if TYPE_CHECKING:
     import numpy as np
@@ -143,7 +143,9 @@ def parse_expression(text: str) -> Expression:
     ['age', 'capital-gain']
     """
     if not isinstance(text, str):
-        raise InputTypeError(f"a group must be an expression in text, got {type(text).__name__}.")
+        raise InputTypeError(
+            argument="groups", expected="an expression in text", got=type(text).__name__
+        )
     parser = Parser(text)
     tree = parser.whole()
     return Expression(text.strip(), frozenset(parser.columns), tree)
@@ -174,7 +176,9 @@ def parse_group(text: str) -> tuple[str, Expression]:
     ('women', 'sex == "Female"')
     """
     if not isinstance(text, str):
-        raise InputTypeError(f"a group must be `NAME=EXPRESSION`, got {type(text).__name__}.")
+        raise InputTypeError(
+            argument="groups", expected="`NAME=EXPRESSION`", got=type(text).__name__
+        )
     named = re.match(r"""\s*([^=<>!"'`()\[\]]+?)\s*=(?!=)(.*)\Z""", text, re.DOTALL)
     if named is None:
         expression = parse_expression(text)
@@ -184,8 +188,10 @@ def parse_group(text: str) -> tuple[str, Expression]:
     except InputError as error:
         if re.fullmatch(r"""\s*("[^"]*"|'[^']*'|[\w.+-]+)\s*""", named[2]):
             raise InputError(
-                f"a group must be `NAME=EXPRESSION` or an expression, got {text!r}. "
-                "To compare, write two equals signs: =="
+                argument="groups",
+                expected="`NAME=EXPRESSION` or an expression",
+                got=repr(text),
+                hint="To compare, write two equals signs: ==",
             ) from None
         raise error from None
 
@@ -297,12 +303,14 @@ class _Evaluation:
             left_kind = right_kind = "truth"
         if left_kind != right_kind:
             raise InputError(
-                f"the group expression `{self._text}` compares {_name(left)} ({left_kind}) with "
-                f"{_name(right)} ({right_kind}). Put text in quotation marks, numbers not."
+                f"{setting('groups')} must compare like with like, but `{self._text}` compares "
+                f"{_name(left)} ({left_kind}) with {_name(right)} ({right_kind}). Put text in quotation "
+                "marks, numbers not."
             )
         if left_kind == "truth" and operator in _ORDERINGS:
             raise InputError(
-                f"the group expression `{self._text}` puts true and false in order. Use == or !=."
+                f"{setting('groups')} must not put true and false in order, but `{self._text}` does. Use "
+                "== or !=."
             )
         first, second = self._values(left, left_kind), self._values(right, left_kind)
         present = np.ones(len(self._frame), dtype=np.bool_)

@@ -15,8 +15,7 @@ from epsilens.data.atomic import replacing
 from epsilens.data.columnar import (
     frame_from_arrow,
     partition_columns,
-    read_arrow,
-    read_parquet,
+    read_columnar,
     read_parquet_folder,
 )
 from epsilens.data.delimited import parse_delimited
@@ -93,6 +92,7 @@ def read_table(
     encoding: str | None = None,
     spelled: bool = False,
     name: str | None = None,
+    what: str = "the data",
 ) -> TableFile:
     r"""Read a table from a csv, csv.gz, tsv, parquet or arrow file.
 
@@ -112,6 +112,8 @@ def read_table(
         Whether to keep every field of a text file as it is written, beside its value.
     name : str, optional
         Name of the table in messages and documents, instead of the name of the file.
+    what : str
+        What a message calls a file that does not exist.
 
     Returns
     -------
@@ -156,7 +158,7 @@ def read_table(
         content = path.read_bytes()
     except FileNotFoundError:
         raise InputError(
-            f"the data must be a file that exists, got {str(source)!r}. Check the path."
+            f"{what} must be a file that exists, got {str(source)!r}. Check the path."
         ) from None
     except OSError as error:
         raise InputError(
@@ -170,12 +172,9 @@ def _read_content(
     content: bytes, name: str, delimiter: str | None, encoding: str | None, *, spelled: bool
 ) -> TableFile:
     """Tell the format by the file's first bytes: a name may lie."""
-    if content.startswith(b"PAR1"):
-        return TableFile(
-            frame_from_arrow(read_parquet(content, name=name), name=name), name, "parquet"
-        )
-    if content.startswith((b"ARROW1", b"FEA1", b"\xff\xff\xff\xff")):
-        return TableFile(frame_from_arrow(read_arrow(content, name=name), name=name), name, "arrow")
+    if content.startswith((b"PAR1", b"ARROW1", b"FEA1", b"\xff\xff\xff\xff")):
+        frame = frame_from_arrow(read_columnar(content, name=name), name=name)
+        return TableFile(frame, name, "parquet" if content.startswith(b"PAR1") else "arrow")
     if content.startswith(b"PK\x03\x04"):
         raise InputError(
             f"{name!r} must be a csv, parquet or arrow file, but it is a zip archive or an Excel "

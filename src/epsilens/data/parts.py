@@ -271,7 +271,7 @@ class Part:
     X : pandas.DataFrame
         As the model takes it.
     y : pandas.Series
-    weight : array of shape (n_rows,) or None
+    sample_weight : array of shape (n_rows,) or None
     masks : dict of str to array of bool, shape (n_rows,)
         Who belongs to each group.
     rows : array of int, shape (n_rows,)
@@ -282,7 +282,7 @@ class Part:
 
     X: pd.DataFrame
     y: pd.Series
-    weight: FloatArray | None
+    sample_weight: FloatArray | None
     masks: dict[str, BoolArray]
     rows: NDArray[np.intp]
     beside: pd.DataFrame
@@ -292,7 +292,8 @@ class Part:
 class PartSettings:
     """What the caller asked for, applied in the same way to the data and to other files.
 
-    The attributes are parameters of `prepare`, checked.
+    The attributes are parameters of `prepare`, checked. In the columns that are required an answer cannot be
+    missing.
     """
 
     label: str
@@ -301,15 +302,9 @@ class PartSettings:
     categorical: tuple[str, ...]
     bins: dict[str, Bins]
     missing: MissingPolicy
-    positive: str | None
     groups: tuple[tuple[str, Expression], ...]
-    task: Task
-    beside: tuple[str, ...] = ()
-
-    @property
-    def required(self) -> tuple[str, ...]:
-        """The columns in which an answer cannot be missing."""
-        return (self.label, *(() if self.weight is None else (self.weight,)), *self.beside)
+    beside: tuple[str, ...]
+    required: tuple[str, ...]
 
     def check_against(self, frame: pd.DataFrame) -> None:
         """Refuse columns that do not exist, or that cannot be what they are named for."""
@@ -360,17 +355,6 @@ class PartSettings:
                     f"column {name!r} must hold finite numbers, but {n_infinite} are infinite. "
                     f"Mark them as missing, or {leave_out('the column')}."
                 )
-
-    def labels(self, column: pd.Series) -> Labels:
-        """Read the label as the task needs it."""
-        if self.task == "regression":
-            if self.positive is not None:
-                raise InputError(
-                    f"{setting('positive')} belongs to a label of two answers, but the model is "
-                    f"for numbers. Leave it out, or use {setting('model', 'logistic')}."
-                )
-            return read_numbers(column, name=self.label)
-        return read_labels(column, name=self.label, positive=self.positive)
 
     def part(
         self,
@@ -499,7 +483,7 @@ def split_part(part: Part, *, share: float, seed: int, task: Task) -> tuple[Part
         Part(
             part.X.iloc[chosen].reset_index(drop=True),
             part.y.iloc[chosen].reset_index(drop=True),
-            None if part.weight is None else part.weight[chosen],
+            None if part.sample_weight is None else part.sample_weight[chosen],
             {name: mask[chosen] for name, mask in part.masks.items()},
             part.rows[chosen],
             part.beside.iloc[chosen].reset_index(drop=True),

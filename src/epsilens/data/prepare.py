@@ -14,7 +14,7 @@ from epsilens.data.expressions import Expression, parse_group
 from epsilens.data.files import TableFile
 from epsilens.data.frames import to_pandas
 from epsilens.data.missing import MissingPolicy, settle_missing
-from epsilens.data.parts import PartSettings, Task, split_part
+from epsilens.data.parts import Part, PartSettings, Task, read_labels, read_numbers, split_part
 from epsilens.data.schema import Category, Schema, infer_schema, is_date
 from epsilens.errors import InputError, PrivacyLeakWarning, phrase, setting
 from epsilens.notes import Note
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from epsilens.data.binning import Bins
 
-__all__ = ["Offer", "Prepared", "Task", "declared_domains", "prepare", "typed_like"]
+__all__ = ["Prepared", "Task", "declared_domains", "prepare", "typed_like"]
 
 FEWEST_TRAINING_ROWS = 10
 
@@ -59,7 +59,7 @@ class Prepared:
         What was left out or dropped, with counts, ready to be shown.
     rows : array of int
         Where in the data each training row stands, counted from 0.
-    candidates : Offer or None
+    candidates : Part or None
         Records on offer, read like the test data.
     beside, beside_test : pandas.DataFrame or None
         Columns that the model does not see but that come along, of the training and the test rows.
@@ -79,31 +79,9 @@ class Prepared:
     positive: Category | None
     notes: tuple[Note, ...]
     rows: NDArray[np.intp] = field(repr=False)
-    candidates: Offer | None = field(default=None, repr=False)
+    candidates: Part | None = field(default=None, repr=False)
     beside: pd.DataFrame | None = field(default=None, repr=False)
     beside_test: pd.DataFrame | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True)
-class Offer:
-    """Records that are not in the model yet.
-
-    Parameters
-    ----------
-    X : pandas.DataFrame
-    y : pandas.Series
-    sample_weight : array or None
-    rows : array of int
-        Where in their file each stands, counted from 0.
-    beside : pandas.DataFrame or None
-        Columns that come along and that the model does not see.
-    """
-
-    X: pd.DataFrame = field(repr=False)
-    y: pd.Series = field(repr=False)
-    sample_weight: FloatArray | None = field(repr=False)
-    rows: NDArray[np.intp] = field(repr=False)
-    beside: pd.DataFrame | None = field(default=None, repr=False)
 
 
 def prepare(
@@ -193,10 +171,9 @@ def prepare(
         tuple(categorical),
         {name: Bins(b) if isinstance(b, int) else b for name, b in (bins or {}).items()},
         missing,
-        positive,
         named,
-        task,
         tuple(beside),
+        required=(label, *(() if weight is None else (weight,)), *beside),
     )
     settings.check_against(frame)
     notes: list[Note] = []
@@ -234,7 +211,15 @@ def prepare(
         schema,
         columns=tuple(first_look[c.name] if c.name in useless else c for c in schema.columns),
     )
-    labels = settings.labels(frame[label])
+    if task == "regression" and positive is not None:
+        raise InputError(
+            f"{setting('positive')} belongs to a label of two answers, but the model is for numbers. Leave "
+            f"it out, or use {setting('model', 'logistic')}."
+        )
+    if task == "regression":
+        labels = read_numbers(frame[label], name=label)
+    else:
+        labels = read_labels(frame[label], name=label, positive=positive)
     described = infer_schema(frame[[label]]).columns[0]
     schema = replace(schema, label=described)
     for column in schema.columns:
@@ -254,12 +239,10 @@ def prepare(
         notes += test_notes
     offer = None
     if candidates is not None:
-        settings_alone = replace(settings, groups=())
-        part, more_notes = settings_alone.other_part(
+        offer, more_notes = replace(settings, groups=()).other_part(
             _frame(candidates), schema, labels, features, what=candidates_are
         )
         notes += more_notes
-        offer = Offer(part.X, part.y, part.weight, part.rows, part.beside)
     for name in train.masks:
         as_mask(train.masks[name], name=name, n_rows=len(train.y))
         if not held_out.masks[name].any():
@@ -270,8 +253,8 @@ def prepare(
         train.y,
         held_out.X,
         held_out.y,
-        train.weight,
-        held_out.weight,
+        train.sample_weight,
+        held_out.sample_weight,
         schema,
         train.masks,
         held_out.masks,
@@ -299,7 +282,7 @@ def declared_domains(
     *,
     bins: Mapping[str, Bins],
     positive: str | None = None,
-    categories: Mapping[str, Sequence[str]] | None = None,
+    categories: Mapping[str, Sequence[object]] | None = None,
     warn: bool = True,
 ) -> dict[str, list[object]] | None:
     """Return the domains that the user declared; warn of a feature whose domain is not.
@@ -314,8 +297,8 @@ def declared_domains(
         Those with bounds declare a domain.
     positive : str, optional
         The label's value that counts as yes: the label then has two answers, whatever the data hold.
-    categories : mapping of str to sequence of str, optional
-        The possible answers of columns, as they were typed.
+    categories : mapping of str to sequence, optional
+        The possible answers of columns; text, as they were typed, will do.
     warn : bool
         False: whoever calls says it.
 
@@ -341,7 +324,7 @@ def declared_domains(
     for name, given in (categories or {}).items():
         column = prepared.y_train if name == label else prepared.X_train.get(name)
         is_number = column is not None and column.dtype.kind in "iufb"
-        result[name] = typed_like(given, is_number=is_number, name=name)
+        result[name] = typed_like([str(v) for v in given], is_number=is_number, name=name)
     for name in protect:
         if warn and name != label and name in prepared.X_train and name not in result:
             observed_domain(name, may_be_binned=True).warn(PrivacyLeakWarning, stacklevel=2)

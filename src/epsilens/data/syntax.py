@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NoReturn
 
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 
 _MAXIMUM_DEPTH = 50
 _TRUTHS = {"true": True, "True": True, "false": False, "False": False}
@@ -116,7 +116,9 @@ class Parser:
         """Read the whole text as one condition."""
         if len(self._tokens) == 1:
             raise InputError(
-                'a group must be an expression such as sex == "Female", got an empty text.'
+                argument="groups",
+                expected='an expression such as sex == "Female"',
+                got="an empty text",
             )
         tree = self._expression()
         if self._peek().kind != "end":
@@ -151,7 +153,9 @@ class Parser:
     def _stop(self, why: str, position: int) -> NoReturn:
         # One line: the expression again, with a mark where reading stopped.
         shown = " ".join(f"{self.text[:position]}»{self.text[position:]}".split())
-        raise InputError(f"the group expression is not valid at » in `{shown}`: {why}.")
+        raise InputError(
+            f"{setting('groups')} must be an expression, but it is not valid at » in `{shown}`: {why}."
+        )
 
     def _peek(self) -> Token:
         return self._tokens[self._next]

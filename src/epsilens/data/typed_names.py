@@ -5,64 +5,44 @@ from __future__ import annotations
 
 import csv
 import io
+from typing import Literal
 
 from epsilens.errors import InputError
 
 
-def split_typed(text: str) -> list[str]:
-    """Split a typed list at its commas; a part that contains one stands in double quotes.
+def split_typed(text: str, mark: Literal[",", "|"] = ",") -> list[str]:
+    """Split a typed list at its marks; a part that contains one stands in double quotes.
 
     Parameters
     ----------
     text : str
+    mark : str
+        A comma between names, or a bar between answers.
 
     Returns
     -------
     list of str
-        Without blanks around them.
+        Names without blanks around them; answers as they are, blanks and all.
 
     Examples
     --------
-    >>> split_typed('sex, "income, net"')
-    ['sex', 'income, net']
+    >>> split_typed('sex, "income, net"'), split_typed('no|"yes|often"', "|")
+    (['sex', 'income, net'], ['no', 'yes|often'])
     """
-    return [part.strip() for part in _split(text, ",")]
-
-
-def split_answers(text: str) -> list[str]:
-    """Split typed answers at the bars between them; one that contains a bar stands in double quotes.
-
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    list of str
-        As they are, blanks and all.
-
-    Examples
-    --------
-    >>> split_answers('no|"yes|often"')
-    ['no', 'yes|often']
-    """
-    return _split(text, "|")
-
-
-def _split(text: str, mark: str) -> list[str]:
-    if '"' not in text:
-        return text.split(mark)
-    # Names may have line breaks in them, and then more than one line is read.
-    lines = csv.reader(
-        io.StringIO(text, newline="\n"), delimiter=mark, skipinitialspace=mark == ","
-    )
-    try:
-        return [part for parts in lines for part in parts] or [""]
-    except csv.Error:
-        raise InputError(
-            f"A typed list must have its parts with `{mark}` in double quotes, got quotation marks that "
-            "cannot be read. Double those inside a part."
-        ) from None
+    parts = text.split(mark)
+    if '"' in text:
+        # Names may have line breaks in them, and then more than one line is read.
+        lines = csv.reader(
+            io.StringIO(text, newline="\n"), delimiter=mark, skipinitialspace=mark == ","
+        )
+        try:
+            parts = [part for line in lines for part in line] or [""]
+        except csv.Error:
+            raise InputError(
+                f"A typed list must have its parts with `{mark}` in double quotes, got quotation marks that "
+                "cannot be read. Double those inside a part."
+            ) from None
+    return [part.strip() for part in parts] if mark == "," else parts
 
 
 def typed_name(text: str) -> str:

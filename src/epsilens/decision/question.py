@@ -121,12 +121,7 @@ def join(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
     >>> [point.epsilon for point in join(cost, risk)]
     [2.0]
     """
-    mechanism = cost.provenance.settings.get("mechanism", "rr")
-    if mechanism != "rr" or {cell.mechanism for cell in risk.cells} != {"rr"}:
-        raise InputError(
-            "cost and risk must be of one mechanism, randomised response: the ε of DP-SGD is of "
-            "something else and does not belong on the same axis. Ask both with mechanism 'rr'."
-        )
+    require_one_mechanism(cost, risk)
     difference = _difference(cost, risk)
     if difference is not None:
         raise InputError(f"cost and risk must be of one question, but {difference}")
@@ -141,6 +136,21 @@ def join(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
             "cost and risk must share at least one ε, got none. Ask both with the same grid."
         )
     return points
+
+
+def require_one_mechanism(cost: WhatIfDocument, risk: RiskDocument | None = None) -> None:
+    """Refuse a cost, and a risk if there is one, of anything but randomised response."""
+    mechanism = cost.provenance.settings.get("mechanism", "rr")
+    if mechanism != "rr":
+        raise InputError(
+            "cost and risk must be of one mechanism, randomised response, but the cost is that of "
+            f"{mechanism}. Ask both with {setting('mechanism', 'rr')}."
+        )
+    if risk is not None and {cell.mechanism for cell in risk.cells} != {"rr"}:
+        raise InputError(
+            "cost and risk must be of one mechanism, randomised response: the ε of DP-SGD is of "
+            "something else and does not belong on the same axis. Ask both with mechanism 'rr'."
+        )
 
 
 def _difference(cost: WhatIfDocument, risk: RiskDocument) -> str | None:

@@ -18,12 +18,6 @@ from numpy.typing import NDArray
 from epsilens._types import FloatArray, Progress, WordArray
 from epsilens._validate import leave_out
 from epsilens.data.columnar import frame_from_arrow
-from epsilens.data.identifiers import (
-    ValueKind,
-    Values,
-    identifier_reason,
-    is_identifier_name,
-)
 from epsilens.data.missing import LARGEST_DROPPED_SHARE, MissingPolicy, listed_counts
 from epsilens.data.parquet_pieces import ParquetSource, Piece
 from epsilens.data.schema import (
@@ -31,8 +25,12 @@ from epsilens.data.schema import (
     Category,
     Column,
     Schema,
+    ValueKind,
+    Values,
     as_category,
+    identifier_reason,
     is_date,
+    is_identifier_name,
     left_out,
 )
 from epsilens.errors import InputError, setting

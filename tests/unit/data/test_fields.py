@@ -4,7 +4,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from epsilens.data.fields import are_numbers, written_answers
+from epsilens.data.dialect import are_numbers, written_answers
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from epsilens.data import infer_schema, prepare
-from epsilens.data.identifiers import Values, identifier_reason, is_identifier_name
+from epsilens.data.schema import Values, identifier_reason, is_identifier_name
 from epsilens.errors import InputError
 
 N_ROWS = 400

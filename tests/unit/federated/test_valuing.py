@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epsilens.cli.federate_valuation import keep_limits
+from epsilens.cli.federate_input import keep_limits
 from epsilens.errors import BudgetExceededError, InputError
 from epsilens.federated import (
     Coordinator,
