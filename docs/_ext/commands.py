@@ -6,8 +6,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
-from enum import Enum
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 from docutils import nodes
@@ -52,11 +51,11 @@ def _hint(command: Any, parameter: Any) -> Any:
 
 def _value(annotation: Any) -> str:
     """Return what stands for a value that has no name of its own: its choices, or its type."""
+    if get_origin(annotation) is Literal:
+        return "|".join(get_args(annotation))
     for inner in get_args(annotation):
         if inner is not type(None):
             return _value(inner)
-    if issubclass(annotation, Enum):
-        return "|".join(str(choice.value) for choice in annotation)
     return str(annotation.__name__).upper()
 
 
@@ -74,7 +73,7 @@ def _default(option: Any) -> str:
     value = option.default
     if value is None or callable(value) or isinstance(value, bool) or value in ((), [], ""):
         return ""
-    return f" Default: `{getattr(value, 'value', value)}`."
+    return f" Default: `{value}`."
 
 
 def describe(words: str, command: Any) -> list[str]:
