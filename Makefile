@@ -57,12 +57,16 @@ federation: $(VENV)/.installed-federated
 
 # Or every process that a test starts would compile the package again.
 test test-nightly: export PYTHONDONTWRITEBYTECODE =
+# Three workers on two cores: one computes while another waits for a browser or a process. Threads of linear
+# algebra would only wait for each other.
+test test-nightly: export OPENBLAS_NUM_THREADS = 1
+test test-nightly: export OMP_NUM_THREADS = 1
 
 test: $(VENV)/.installed-dev $(VENV)/.browser
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m 'not nightly'
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m 'not nightly'
 
 test-nightly: $(VENV)/.installed-dev $(VENV)/.browser
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m nightly
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m nightly
 
 golden: $(VENV)/.installed-dev
 	$(BIN)/python tests/golden/regenerate.py $(ARGS)
