@@ -90,6 +90,7 @@ def test_another_file_that_is_not_there_is_called_by_its_option(
         (["whatif", *data], "--test"),
         (["decide", *data], "--test"),
         (["value", "local", *data], "--candidates"),
+        (["risk", *data], "--compare"),
     ):
         assert main([*command, option, str(tmp_path / "no.csv")]) == 2
         assert_one_line(capsys.readouterr(), f"Error: `{option}` must be a file that exists")

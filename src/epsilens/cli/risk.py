@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from epsilens.cli.ending import EXIT_LIMIT_NOT_MET
-from epsilens.cli.option_groups import Help, choice, option, option_groups, switch
+from epsilens.cli.option_groups import Help, choice, must_exist, option, option_groups, switch
 from epsilens.cli.options import (
     Checkpoint,
     Cluster,
@@ -127,7 +127,9 @@ def risk(
     compare: Annotated[
         str | None,
         option(
-            "Another table, such as one with fewer columns: which ε exposes as much there?", "FILE"
+            "Another table, such as one with fewer columns: which ε exposes as much there?",
+            "FILE",
+            callback=must_exist,
         ),
     ] = None,
     checkpoint: Checkpoint = None,
