@@ -37,12 +37,13 @@ ALLOWED = {
     "data": LEFT,
     "channels": LEFT | {"data"},
     # What a release gives away, whatever the mechanism.
-    "mechanisms": {"errors", "_validate"},
     "models": LEFT | {"data", "channels"},
+    "mechanisms": LEFT | {"data", "channels", "models"},
     "influence": LEFT | {"data", "channels", "models"},
     "whatif": LEFT | {"data", "channels", "models", "influence"},
     # A public module: it names what other packages hold.
     "ridge": {"_lazy", "models", "whatif"},
+    "private": {"_lazy", "models"},
     "cluster": {"models"},
     "valuation": LEFT | {"data", "channels", "models", "influence"},
     "audit": LEFT | {"data", "channels", "models"},
@@ -50,11 +51,11 @@ ALLOWED = {
     "risk": LEFT | {"data", "channels", "mechanisms", "models", "influence", "audit"},
     "federated": LEFT | {"data", "channels", "models", "influence", "valuation"},
     "masking": LEFT | {"data", "models", "influence", "risk"},
-    "decision": LEFT | {"data", "whatif", "risk"},
+    "decision": LEFT | {"data", "mechanisms", "whatif", "risk"},
     # The one way from a table to an answer.
     "study": LEFT
     | {"data", "channels", "models", "influence"}
-    | {"whatif", "risk", "masking", "decision"},
+    | {"mechanisms", "whatif", "risk", "masking", "decision"},
     "show": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation"}
     | {"risk", "audit", "decision"},
@@ -68,6 +69,8 @@ ALLOWED = {
         "audit",
         "masking",
         "decision",
+        "mechanisms",
+        "private",
         "study",
         "federated",
         "show",

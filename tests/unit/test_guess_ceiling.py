@@ -17,9 +17,8 @@ from epsilens.channels import (
     UnaryEncoding,
 )
 from epsilens.errors import InputError, InputTypeError
-from epsilens.mechanisms import advantage, guess_ceiling
+from epsilens.mechanisms import advantage, answer_ceiling, guess_ceiling
 from epsilens.risk import inference_ceiling
-from epsilens.risk.answer_inference import answer_ceiling
 
 
 def largest_distance(rows: np.ndarray) -> float:

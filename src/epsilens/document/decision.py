@@ -199,10 +199,14 @@ class MechanismCell(Part):
     """95 % end of the prediction interval for one realised run."""
     accuracy_change: OptionalNumber = None
     """Change of test accuracy as a share; negative is worse; null for a regression."""
+    accuracy_change_low: OptionalNumber = None
+    """5 % end of the prediction interval of that change for one realised run."""
+    accuracy_change_high: OptionalNumber = None
+    """95 % end of the prediction interval of that change for one realised run."""
     auc_change: OptionalNumber = None
     """Change of the area under the ROC curve; negative is worse; null for a regression."""
-    method: WhatIfMethod
-    """How the cost was found."""
+    method: WhatIfMethod | Literal["simulation"]
+    """How the cost was found; simulation: by private trainings with seeded noise."""
     trusted: Flag = True
     """Whether the checks of the approximation passed."""
 

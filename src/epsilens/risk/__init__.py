@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from epsilens._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from epsilens.mechanisms._advantage import inference_ceiling
     from epsilens.models.dp_sgd_settings import DPSGDSettings
-    from epsilens.risk.answer_inference import inference_ceiling
     from epsilens.risk.equivalent import equivalent_epsilon
     from epsilens.risk.likelihood_ratio import lira
     from epsilens.risk.logits import scores_from_logits, scores_from_margins
@@ -53,7 +53,7 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "epsilens.models.dp_sgd_settings": ["DPSGDSettings"],
-        "epsilens.risk.answer_inference": ["inference_ceiling"],
+        "epsilens.mechanisms._advantage": ["inference_ceiling"],
         "epsilens.risk.equivalent": ["equivalent_epsilon"],
         "epsilens.risk.likelihood_ratio": ["lira"],
         "epsilens.risk.logits": ["scores_from_logits", "scores_from_margins"],

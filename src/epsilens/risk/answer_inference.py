@@ -9,7 +9,6 @@ of people like them; it bounds what their own answer adds to that.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,10 +21,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from epsilens._types import BoolArray, FloatArray
-from epsilens._validate import as_epsilon, as_unit
 from epsilens.data.frames import to_pandas
 from epsilens.influence.alternatives import Alternatives
-from epsilens.mechanisms import guess_ceiling
 from epsilens.models.passes import one_blas_thread
 from epsilens.models.problem import Loss
 from epsilens.risk.membership_attack import lower_rate
@@ -35,75 +32,6 @@ if TYPE_CHECKING:
 
 _CALIBRATION_PAIRS = 20_000
 _NEWTON_STEPS = 50
-
-
-def inference_ceiling(baseline_rate: float, epsilon: float) -> float:
-    """Return how often an answer can be guessed at most, once it is released at ε.
-
-    Whoever guesses right with probability b from everything else guesses right with at most
-    f(b) = e^ε b / (e^ε b + 1 − b) when the randomised answer is added, whatever they know and
-    however they attack.
-
-    Parameters
-    ----------
-    baseline_rate : float in [0, 1]
-        How often the best guess is right with the same release made without the person's own answer.
-    epsilon : float in (0, inf]
-        The budget of the answer; of several answers together the sum.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    InputError
-        If the rate is none, or `epsilon` is not greater than 0.
-
-    Notes
-    -----
-    For every report the posterior odds of any answer are at most e^ε times its prior odds. f is
-    increasing and concave, so the bound holds for averages over people too.
-
-    Examples
-    --------
-    >>> round(inference_ceiling(0.5, 1.0), 3)
-    0.731
-    >>> inference_ceiling(0.7, float("inf"))
-    1.0
-    """
-    budget, b = as_epsilon(epsilon), as_unit(baseline_rate, name="baseline_rate")
-    return 0.0 if b == 0.0 else b / (b + (1.0 - b) * math.exp(-budget))
-
-
-def answer_ceiling(baseline_rate: float, *, epsilon: float, advantage: float) -> float:
-    """Return the smaller of the two ceilings that ε and the advantage of a release prove.
-
-    Parameters
-    ----------
-    baseline_rate : float in [0, 1]
-        How often the best guess is right with the same release made without the person's own answer.
-    epsilon : float in (0, inf]
-        The budget of the answer; of several answers together the sum.
-    advantage : float in [0, 1]
-        The largest total variation distance between what two answers lead to.
-
-    Returns
-    -------
-    float
-        The smaller of b + (1 − b)·advantage and e^ε b / (e^ε b + 1 − b).
-
-    Examples
-    --------
-    >>> from epsilens.channels import RandomizedResponse, UnaryEncoding
-    >>> many = RandomizedResponse(k=10, epsilon=1.0)
-    >>> round(answer_ceiling(0.5, epsilon=1.0, advantage=many.advantage), 3)
-    0.573
-    >>> bits = UnaryEncoding(10, 1.0, kind="rappor")
-    >>> round(answer_ceiling(0.1, epsilon=1.0, advantage=bits.advantage), 3)
-    0.232
-    """
-    return min(guess_ceiling(baseline_rate, advantage), inference_ceiling(baseline_rate, epsilon))
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from epsilens.errors import InputError, setting
 from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.fitted import FittedModel
 from epsilens.influence.question import Asked, Epsilon, Question, read_grid
+from epsilens.mechanisms import answer_ceiling
 from epsilens.models.dp_sgd import DPSGDSettings
 from epsilens.models.passes import place_of_work
 from epsilens.models.privacy_accounting import attack_ceiling
@@ -31,7 +32,6 @@ from epsilens.risk.answer_inference import (
     CONFIDENCE,
     GuessFromOthers,
     KnownColumns,
-    answer_ceiling,
     best_guess,
     cross_fitted_rates,
 )

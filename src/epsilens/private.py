@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that may be published: scikit-learn estimators with a proven guarantee."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from epsilens._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from epsilens.models.private_ridge import PrivateRidge
+
+__all__ = ["PrivateRidge"]
+
+__getattr__, __dir__ = lazy_exports(__name__, {"epsilens.models.private_ridge": ["PrivateRidge"]})
