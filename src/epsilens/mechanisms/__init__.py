@@ -25,11 +25,12 @@ if TYPE_CHECKING:
         replaced_advantage,
         zcdp_advantage,
     )
-    from epsilens.mechanisms.protocol import Mechanism, Runs, Task
+    from epsilens.mechanisms.protocol import Mechanism, Preview, Runs, Task
 
 __all__ = [
     "HasAdvantage",
     "Mechanism",
+    "Preview",
     "Runs",
     "Task",
     "advantage",
@@ -60,6 +61,6 @@ __getattr__, __dir__ = lazy_exports(
             "replaced_advantage",
             "zcdp_advantage",
         ],
-        "epsilens.mechanisms.protocol": ["Mechanism", "Runs", "Task"],
+        "epsilens.mechanisms.protocol": ["Mechanism", "Preview", "Runs", "Task"],
     },
 )

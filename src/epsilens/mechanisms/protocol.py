@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ class Task:
         """Whether the label is the only protected column."""
         return self.protected == (self.label,)
 
-    def cell(self, mechanism: Mechanism, probabilities: FloatArray) -> MechanismCell:
+    def preview(self, mechanism: Mechanism, probabilities: FloatArray) -> Preview:
         """Return what a budget costs from the predictions of simulated runs.
 
         Parameters
@@ -85,40 +86,21 @@ class Task:
 
         Returns
         -------
-        MechanismCell
-            Means over the runs, and the interval of one more run. Given the table, its order among the
-            simulated ones is uniform, so the Weibull quantiles at 5 % and 95 % cover 90 %, whatever the
-            distribution is.
+        Preview
         """
         own = np.take_along_axis(probabilities, self.y_test[:, None, None], axis=1)[:, 0]
         tiny = np.finfo(np.float64).tiny
-        losses = -np.log(np.maximum(own.astype(np.float64), tiny)).mean(axis=0)
-        right = (probabilities.argmax(axis=1) == self.y_test[:, None]).mean(axis=0)
-        changes: dict[str, Any] = {}
-        for name, values, before in (
-            ("loss_change", losses, self.baseline.loss),
-            ("accuracy_change", right, self.baseline.accuracy),
-            ("auc_change", self._areas(probabilities), self.baseline.auc),
-        ):
-            if values is None or before is None:
-                continue
-            low, high = np.quantile(
-                values - before, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], method="weibull"
-            )
-            changes |= {
-                name: float(values.mean() - before),
-                f"{name}_low": float(low),
-                f"{name}_high": float(high),
-            }
-        known = set(MechanismCell.model_fields)
-        return MechanismCell(
-            epsilon=mechanism.epsilon,
-            record_epsilon=mechanism.epsilon,
-            delta=mechanism.delta,
-            advantage=mechanism.advantage,
-            method="simulation",
-            **{name: value for name, value in changes.items() if name in known},
-        )
+        outcomes = {
+            "loss": -np.log(np.maximum(own.astype(np.float64), tiny)).mean(axis=0),
+            "accuracy": (probabilities.argmax(axis=1) == self.y_test[:, None]).mean(axis=0),
+            "auc": self._areas(probabilities),
+        }
+        changes: dict[str, FloatArray] = {}
+        for name, values in outcomes.items():
+            before = getattr(self.baseline, name)
+            if values is not None and before is not None:
+                changes[name] = values - before
+        return Preview.of_runs(mechanism, changes)
 
     def _areas(self, probabilities: FloatArray) -> FloatArray | None:
         """Return the area under the ROC curve of every run; None for several classes."""
@@ -131,6 +113,87 @@ class Task:
         ranks = rankdata(probabilities[:, 1], axis=0)
         areas: FloatArray = (ranks[positive].sum(axis=0) - n_yes * (n_yes + 1) / 2) / (n_yes * n_no)
         return areas
+
+
+@dataclass(frozen=True, repr=False)
+class Preview:
+    """What one budget of a mechanism costs, with the simulated runs behind it.
+
+    Attributes
+    ----------
+    cell : MechanismCell
+        Means over the runs, and the interval of one more run.
+    changes : mapping of {"loss", "accuracy", "auc"} to array of shape (n_runs,)
+        Changes of the test outcomes against the model without privacy.
+    """
+
+    cell: MechanismCell
+    changes: Mapping[str, FloatArray]
+
+    @classmethod
+    def of_runs(cls, mechanism: Mechanism, changes: Mapping[str, FloatArray]) -> Self:
+        """Return the cell of a mechanism from the changes in its runs."""
+        numbers: dict[str, Any] = {}
+        known = set(MechanismCell.model_fields)
+        for name, values in changes.items():
+            low, high = (
+                run_end(values, level) for level in ((1 - INTERVAL) / 2, (1 + INTERVAL) / 2)
+            )
+            of_outcome = {"": float(values.mean()), "_low": low, "_high": high}
+            numbers |= {
+                field: number
+                for end, number in of_outcome.items()
+                if (field := f"{name}_change{end}") in known
+            }
+        cell = MechanismCell(
+            epsilon=mechanism.epsilon,
+            record_epsilon=mechanism.epsilon,
+            delta=mechanism.delta,
+            advantage=mechanism.advantage,
+            method="simulation",
+            **numbers,
+        )
+        return cls(cell, changes)
+
+    def end(self, outcome: str, level: float) -> float:
+        """Return the quantile of one real run at a level; infinite where the outcome is not known.
+
+        Parameters
+        ----------
+        outcome : {"loss", "accuracy", "auc"}
+        level : float in (0, 1)
+        """
+        if outcome not in self.changes:
+            return math.inf if level > 0.5 else -math.inf
+        return run_end(self.changes[outcome], level)
+
+
+def run_end(values: FloatArray, level: float) -> float:
+    """Return the level that one more run stays below with a given probability.
+
+    Given the table, the order of one more run among n simulated ones is uniform, so the Weibull quantile
+    is exact whatever the distribution is. Beyond the outermost runs, and for a few of them, runs are taken
+    as normal: Student's t with n − 1 degrees of freedom.
+
+    Parameters
+    ----------
+    values : array of shape (n_runs,)
+    level : float in (0, 1)
+
+    Examples
+    --------
+    >>> run_end(np.arange(1.0, 40.0), 0.95)
+    38.0
+    >>> round(run_end(np.array([0.0, 1.0]), 0.95), 2)
+    5.97
+    """
+    from scipy.stats import t
+
+    n = len(values)
+    if 1.0 / (n + 1) <= level <= n / (n + 1):
+        return float(np.quantile(values, level, method="weibull"))
+    spread = values.std(ddof=1) * math.sqrt(1.0 + 1.0 / n) if n > 1 else math.inf
+    return float(values.mean() + t.ppf(level, max(n - 1, 1)) * spread)
 
 
 class Runs(Protocol):
@@ -230,10 +293,10 @@ class Mechanism(Protocol):
         n_runs: int = RUNS,
         generator: np.random.Generator,
         progress: Progress | None = None,
-    ) -> list[MechanismCell]:
+    ) -> list[Preview]:
         """Return what every budget costs, with the interval of one real run."""
         runs = cls.simulate(task, plans, n_runs=n_runs, generator=generator, progress=progress)
         return [
-            task.cell(plan, found.probabilities("test"))
+            task.preview(plan, found.probabilities("test"))
             for plan, found in zip(plans, runs, strict=True)
         ]
