@@ -25,9 +25,17 @@ if TYPE_CHECKING:
         replaced_advantage,
         zcdp_advantage,
     )
-    from epsilens.mechanisms.protocol import Mechanism, Preview, Runs, Task
+    from epsilens.mechanisms.protocol import (
+        MECHANISMS,
+        Mechanism,
+        Preview,
+        Runs,
+        Task,
+        mechanism_class,
+    )
 
 __all__ = [
+    "MECHANISMS",
     "HasAdvantage",
     "Mechanism",
     "Preview",
@@ -40,6 +48,7 @@ __all__ = [
     "guess_ceiling",
     "inference_ceiling",
     "joint_advantage",
+    "mechanism_class",
     "pld_advantage",
     "replaced_advantage",
     "zcdp_advantage",
@@ -61,6 +70,13 @@ __getattr__, __dir__ = lazy_exports(
             "replaced_advantage",
             "zcdp_advantage",
         ],
-        "epsilens.mechanisms.protocol": ["Mechanism", "Preview", "Runs", "Task"],
+        "epsilens.mechanisms.protocol": [
+            "MECHANISMS",
+            "Mechanism",
+            "Preview",
+            "Runs",
+            "Task",
+            "mechanism_class",
+        ],
     },
 )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._types import BoolArray, FloatArray, Progress
+from epsilens._validate import as_choice
 from epsilens.document.decision import MechanismCell, MechanismName, Protects, Trust
 
 if TYPE_CHECKING:
@@ -253,6 +255,11 @@ class Mechanism(Protocol):
         """Return the mechanism for a task at a budget; no data but the number of records enter."""
 
     @classmethod
+    def expected_seconds(cls, task: Task, n_budgets: int) -> float:
+        """Return about how long a preview takes; fast ones are compared without being asked."""
+        return 0.0
+
+    @classmethod
     @abstractmethod
     def simulate(
         cls,
@@ -300,3 +307,32 @@ class Mechanism(Protocol):
             task.preview(plan, found.probabilities("test"))
             for plan, found in zip(plans, runs, strict=True)
         ]
+
+
+MECHANISMS: dict[MechanismName, str] = {
+    "noisy-descent": "epsilens.mechanisms.noisy_descent:NoisyDescent",
+    "output-perturbation": "epsilens.mechanisms.output_perturbation:OutputPerturbation",
+    "dp-sgd": "epsilens.mechanisms.dp_sgd:DPSGD",
+    "dp-ebm": "epsilens.mechanisms.dp_ebm:DPEBM",
+    "synthetic-aim": "epsilens.mechanisms.synthetic_aim:SyntheticAIM",
+}
+"""Where the class of every mechanism that trains on the true answers is."""
+
+
+def mechanism_class(name: str) -> type[Mechanism]:
+    """Return the class of a mechanism.
+
+    Parameters
+    ----------
+    name : str
+        Such as "noisy-descent".
+
+    Raises
+    ------
+    InputError
+        If there is no such mechanism, or the extra that it needs is missing.
+    """
+    as_choice(name, tuple(MECHANISMS), name="mechanism")
+    module, _, kind = MECHANISMS[name].partition(":")  # type: ignore[index]
+    found: type[Mechanism] = getattr(importlib.import_module(module), kind)
+    return found
