@@ -55,6 +55,8 @@ class Task:
         Cost of randomised response at some budgets, with or without forward correction.
     declared : mapping of column to values
         Answers and ranges that were declared.
+    encode : callable, optional
+        Makes features as in `X` of a frame like `table`.
     """
 
     X: FloatArray
@@ -71,6 +73,7 @@ class Task:
     alpha: float = 1.0
     cost: Callable[[Sequence[float], str | None], WhatIfDocument] | None = None
     declared: Mapping[str, Sequence[object]] | None = None
+    encode: Callable[[pd.DataFrame], FloatArray] | None = None
 
     @property
     def is_label_alone(self) -> bool:
@@ -223,6 +226,8 @@ class Mechanism(Protocol):
         What it can protect.
     is_slow : bool
         Whether it is compared only when it is named or when there is time.
+    most_runs : int
+        Simulated runs that a preview has time for, at most.
     extra : str or None
         Extra of the package that it needs.
     citation : str
@@ -238,6 +243,7 @@ class Mechanism(Protocol):
     trust: ClassVar[Trust]
     claims: ClassVar[frozenset[Protects]]
     is_slow: ClassVar[bool] = False
+    most_runs: ClassVar[int] = RUNS
     extra: ClassVar[str | None] = None
     citation: ClassVar[str]
     epsilon: float
@@ -302,6 +308,7 @@ class Mechanism(Protocol):
         progress: Progress | None = None,
     ) -> list[Preview]:
         """Return what every budget costs, with the interval of one real run."""
+        n_runs = min(n_runs, cls.most_runs)
         runs = cls.simulate(task, plans, n_runs=n_runs, generator=generator, progress=progress)
         return [
             task.preview(plan, found.probabilities("test"))

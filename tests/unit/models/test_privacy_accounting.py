@@ -7,13 +7,14 @@ import logging
 import math
 from functools import cache
 
+import numpy as np
 import pytest
 from scipy import stats
 from scipy.optimize import brentq
 
 from epsilens.errors import InputError, InputTypeError
 from epsilens.models import privacy_accounting
-from epsilens.models.privacy_accounting import account, calibrate_noise
+from epsilens.models.privacy_accounting import account, calibrate_noise, sampled_advantage
 
 PLAN = {"delta": 1e-5, "sampling_probability": 0.05, "n_steps": 60}
 
@@ -120,3 +121,35 @@ def test_levels_that_are_none() -> None:
     for noise in (-1.0, math.inf, math.nan):
         with pytest.raises(InputError, match="finite and at least 0"):
             account(noise, **PLAN)
+
+
+def test_a_replaced_record_in_every_batch_is_the_gaussian_mechanism_of_twice_the_length() -> None:
+    kept = account(5.0, delta=1e-5, sampling_probability=1.0, n_steps=10)
+    exact = 2 * stats.norm.cdf(math.sqrt(10) / 5.0) - 1
+    assert exact <= sampled_advantage(kept) <= exact + 1e-3
+
+
+@pytest.mark.parametrize(("q", "sigma"), [(0.05, 0.5), (0.05, 1.0), (0.3, 0.5), (0.8, 1.0)])
+def test_no_two_records_are_told_apart_better_than_opposite_gradients(
+    q: float, sigma: float
+) -> None:
+    """Hockey-stick divergences of two sampled gradients, by quadrature over their plane."""
+    rng = np.random.default_rng(0)
+    line = np.linspace(-6.0, 6.0, 20_001)[None]
+    plane = np.stack(np.meshgrid(*2 * [np.linspace(-5.0, 5.0, 301)])).reshape(2, -1)
+
+    def divergences(points: np.ndarray, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+        nothing, *either = (
+            np.exp(-((points - mean[:, None]) ** 2).sum(axis=0) / (2 * sigma**2))
+            for mean in (np.zeros_like(u), u, v)
+        )
+        p, r = ((1 - q) * nothing + q * own for own in either)
+        levels = (0.3, 0.8, 1.0, 1.3, 4.0)
+        return np.array([np.maximum(p - a * r, 0).sum() / p.sum() for a in levels])
+
+    worst = divergences(line, np.array([1.0]), np.array([-1.0]))
+    for _ in range(15):
+        u, v = rng.normal(size=(2, 2))
+        u, v = u / max(1.0, np.linalg.norm(u)), v / max(1.0, np.linalg.norm(v))
+        found = divergences(plane, u, v)
+        assert (found <= worst + 2e-6).all()  # what the squares of the plane leave out

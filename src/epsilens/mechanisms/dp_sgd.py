@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stochastic gradient descent with clipped gradients and normal noise (DP-SGD)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+
+from epsilens._types import BoolArray, FloatArray, Progress
+from epsilens.document.decision import MechanismName, Protects, Trust
+from epsilens.mechanisms._advantage import replaced_advantage
+from epsilens.mechanisms.protocol import Mechanism, Runs, Task
+from epsilens.models.dp_sgd import EnsembleFit, train_ensemble
+from epsilens.models.dp_sgd_settings import DPSGDSettings
+from epsilens.models.privacy_accounting import attack_ceiling, sampled_advantage
+
+_EPOCHS = 20
+_STEPS_PER_EPOCH = 20
+_CLIP = 0.75
+"""Longest gradient, in lengths of the longest row."""
+_RATE = 8.0
+"""Length of a step, times the square of the longest row."""
+
+
+@dataclass(frozen=True)
+class DPSGD(Mechanism):
+    """Logistic or softmax regression by DP-SGD; previews by many models side by side, releases by Opacus.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        Budget, for a record that is added or removed.
+    protects : {"answer", "record"}
+        A changed answer can turn a clipped gradient round, as a replaced record can: both cost the same.
+    settings : DPSGDSettings
+        Epochs, batch, step and clipping length, made of the number of records and the bound of their
+        length alone.
+    n_records : int
+
+    Notes
+    -----
+    Noise is calibrated for adding or removing a record, each step looking at a record with probability q
+    by a coin of its own (Poisson sampling). The advantage is that of a replaced record: in every step the
+    two sums are (1 − q)·N(0, σ²) + q·N(±1, σ²) at worst, in units of the clipping length, and all steps
+    are composed by privacy loss distributions. It is never above twice the advantage of an added record.
+
+    Assumptions
+    -----------
+    The number of records is public. Sums are divided by a constant batch, not by a count that depends on
+    who is in the data.
+    """
+
+    name: ClassVar[MechanismName] = "dp-sgd"
+    title: ClassVar[str] = "stochastic gradient descent with noise"
+    trust: ClassVar[Trust] = "curator"
+    claims: ClassVar[frozenset[Protects]] = frozenset({"answer", "record"})
+    is_slow: ClassVar[bool] = True
+    extra: ClassVar[str | None] = "torch"
+    citation: ClassVar[str] = "Abadi2016"
+    epsilon: float
+    delta: float
+    protects: Protects
+    settings: DPSGDSettings
+    n_records: int
+
+    @property
+    def advantage(self) -> float:
+        """Largest total variation distance between what two records of a person lead to."""
+        calibration = self.settings.calibration(self.n_records)
+        added = 2.0 * attack_ceiling(calibration) - 1.0
+        return min(sampled_advantage(calibration), replaced_advantage(added))
+
+    @classmethod
+    def plan(cls, task: Task, *, epsilon: float, delta: float, protects: Protects) -> Self:
+        """Return the mechanism for a task at a budget."""
+        n_records = len(task.y)
+        settings = _settings(epsilon, delta, task.x_bound, n_records)
+        return cls(epsilon, delta, protects, settings, n_records)
+
+    @classmethod
+    def expected_seconds(cls, task: Task, n_budgets: int) -> float:
+        """Return about how long a preview takes."""
+        return n_budgets * (2.0 + 1e-7 * _EPOCHS * task.X.size)
+
+    @classmethod
+    def simulate(
+        cls,
+        task: Task,
+        plans: Sequence[Self],
+        *,
+        n_runs: int,
+        generator: np.random.Generator,
+        members: BoolArray | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[Runs]:
+        """Train models at every budget by seeded noise; all runs of a budget side by side."""
+        shares = np.ones((n_runs, len(task.y)), dtype=bool) if members is None else members.T
+        expected = float(shares.sum(axis=1).mean())
+        for number, plan in enumerate(plans):
+            yield _EnsembleRuns(
+                task,
+                train_ensemble(
+                    task.X,
+                    task.y,
+                    shares,
+                    _settings(plan.epsilon, plan.delta, task.x_bound, expected),
+                    n_classes=task.n_classes,
+                    expected_records=expected,
+                    random_state=int(generator.integers(2**31)),
+                ),
+            )
+            if progress is not None:
+                progress(number + 1, len(plans), cls.name)
+
+
+def _settings(epsilon: float, delta: float, x_bound: float, n_records: float) -> DPSGDSettings:
+    """Return how a number of records is learnt from: the same sampling rate whatever it is."""
+    return DPSGDSettings(
+        epsilon=epsilon,
+        delta=delta,
+        clip=_CLIP * x_bound,
+        epochs=_EPOCHS,
+        batch=max(1, int(n_records / _STEPS_PER_EPOCH)),
+        learning_rate=_RATE / x_bound**2,
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class _EnsembleRuns(Runs):
+    """Models that were trained side by side."""
+
+    task: Task
+    fit: EnsembleFit
+
+    def probabilities(self, records: Literal["train", "test"]) -> FloatArray:
+        """Return the predictions of all runs, (n_records, n_classes, n_runs)."""
+        from scipy.special import softmax
+
+        X = self.task.X if records == "train" else self.task.X_test
+        logits = np.asarray(self.fit.logits(X), dtype=np.float64).transpose(1, 2, 0)
+        if logits.shape[1] == 1:
+            logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
+        chances: FloatArray = softmax(logits, axis=1)
+        return chances
