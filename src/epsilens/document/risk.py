@@ -57,7 +57,12 @@ class RiskCell(Part):
     answer_inference_unseen: OptionalNumber = None
     """The same kind of attack, with the same models, on people outside their training data."""
     holder_rate: OptionalNumber = None
-    """How often whoever holds the randomised answers guesses the true ones; null if it was not measured."""
+    """How often whoever holds the randomised answers, and knows everybody else's data, guesses all true
+    answers of a person; null if it was not measured."""
+    holder_rate_low: OptionalNumber = None
+    """5 % end of that rate for one realised release."""
+    holder_rate_high: OptionalNumber = None
+    """95 % end of that rate for one realised release."""
     answer_inference_baseline: OptionalNumber = None
     """How often a person's protected answers are guessed from everybody else's data: by the most common
     answer, by the published model, or by models that predict the answers from all other columns,

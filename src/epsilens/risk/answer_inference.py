@@ -9,6 +9,7 @@ of people like them; it bounds what their own answer adds to that.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,10 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import scipy.sparse
+import scipy.special
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from epsilens._types import BoolArray, FloatArray
+from epsilens._types import BoolArray, FloatArray, SingleArray
 from epsilens.data.frames import to_pandas
 from epsilens.influence.alternatives import Alternatives
 from epsilens.models.passes import one_blas_thread
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _CALIBRATION_PAIRS = 20_000
+_CALIBRATION_NUMBERS = 200_000
 _NEWTON_STEPS = 50
 
 
@@ -49,6 +52,10 @@ class Calibration:
 
     share: float
     evidence: float
+
+    def sensible(self) -> Calibration:
+        """Return the calibration, or that of the most common answer where evidence points the wrong way."""
+        return self if self.evidence > 0.0 else Calibration(share=1.0, evidence=0.0)
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -134,9 +141,7 @@ class AnswerAttack:
         chosen = whom[rows]
         evidence = np.stack([value[chosen] for value in part._likelihoods(slice(None), theta)])
         truth = np.broadcast_to(self.truth[rows, None], chosen.shape)[chosen]
-        found = _fit_calibration(self.log_shares, evidence, truth)
-        # Evidence that points the wrong way is noise: the most common answer is the better guess.
-        return found if found.evidence > 0.0 else Calibration(share=1.0, evidence=0.0)
+        return _fit_calibration(self.log_shares, evidence, truth).sensible()
 
     def successes(self, theta: FloatArray, calibration: Calibration) -> BoolArray:
         """Return whether the guess of each record with each of B models is right, (n, B).
@@ -215,6 +220,8 @@ _MANY_VALUES = 100
 _MOST_SHARED = 5
 _PARTS = 5
 _TREES = 300
+_MOST_BELIEVED = 50_000
+_DOUBT = 0.001
 
 
 @dataclass(frozen=True)
@@ -360,10 +367,49 @@ def _as_numbers(series: pd.Series[Any]) -> tuple[FloatArray, bool]:
     return np.where(is_number, found, least - 1.0), False
 
 
-def cross_fitted_rates(
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class Beliefs:
+    """How probable a person's protected answers are, given everybody else's data.
+
+    Attributes
+    ----------
+    people : array of int, shape (m,)
+        Rows of the people: all, or a random sample of many.
+    answers : array of int, shape (A,)
+        Joint answers that the predictor tells apart. The others are as probable as they are common.
+    log_probabilities : array of shape (m, A)
+        Calibrated, and of a person whom the predictor was not trained on. They sum to 1.
+    predictor : str
+        The predictor with the smallest log loss.
+    """
+
+    people: NDArray[np.intp]
+    answers: NDArray[np.intp]
+    log_probabilities: FloatArray
+    predictor: str
+
+
+@dataclass(frozen=True, repr=False)
+class CrossFitted:
+    """What predictors say of people they were not trained on.
+
+    Attributes
+    ----------
+    rates : dict of str to float
+        How often each guesses a person's answers. Empty where nothing is known of people, or all have one
+        answer.
+    beliefs : Beliefs or None
+        Probabilities by the predictor with the smallest log loss.
+    """
+
+    rates: dict[str, float]
+    beliefs: Beliefs | None = None
+
+
+def cross_fitted(
     known: KnownColumns, truth: NDArray[np.intp], generator: np.random.Generator
-) -> dict[str, float]:
-    """Return how often each predictor guesses the answers of people it was not trained on.
+) -> CrossFitted:
+    """Predict the answers of people by predictors that were not trained on them.
 
     Parameters
     ----------
@@ -375,8 +421,7 @@ def cross_fitted_rates(
 
     Returns
     -------
-    dict of str to float
-        Empty where nothing is known of people, or all have one answer.
+    CrossFitted
 
     Notes
     -----
@@ -390,13 +435,15 @@ def cross_fitted_rates(
     answers, counts = np.unique(truth, return_counts=True)
     n_rows = len(truth)
     if known.values.shape[1] == 0 or len(answers) < 2 or n_rows < 10:
-        return {}
+        return CrossFitted({})
     by_count = answers[np.argsort(-counts, kind="stable")]
     common = np.sort(by_count[:_MOST_ANSWERS])
     guessable = np.sort(by_count[:_MOST_ANSWERS_OF_A_FOREST])
     order = generator.permutation(n_rows)
     n_folds = 10 if n_rows <= 2_000 else 5 if n_rows <= MOST_TRAINING_ROWS else 3
+    fold_of = np.empty(n_rows, dtype=np.intp)
     right: dict[Predictor, int] = dict.fromkeys(get_args(Predictor), 0)
+    kept = _Kept(truth, order[:_MOST_BELIEVED])
     with (
         warnings.catch_warnings(),
         threadpool_limits(limits=1, user_api="openmp"),
@@ -407,6 +454,7 @@ def cross_fitted_rates(
         warnings.simplefilter("ignore")
         for fold in range(n_folds):
             held = order[fold::n_folds]
+            fold_of[held] = fold
             everybody = generator.permutation(np.setdiff1d(order, held, assume_unique=True))
             others = everybody[np.isin(truth[everybody], common)]
             for_forest = everybody[np.isin(truth[everybody], guessable)][: known.n_training_rows]
@@ -427,15 +475,129 @@ def cross_fitted_rates(
                     inputs, is_category = inputs[:, told], is_category[told]
                 model = _predictor(name, is_category, n_answers=len(common))
                 model.fit(inputs[some], truth[some])
-                right[name] += int(np.count_nonzero(model.predict(inputs[held]) == truth[held]))
+                chances = model.predict_proba(inputs[held])
+                guesses = model.classes_[chances.argmax(axis=1)]
+                right[name] += int(np.count_nonzero(guesses == truth[held]))
+                kept.keep(
+                    name,
+                    held,
+                    chances,
+                    model.classes_,
+                    answers=guessable if name == "forest" else common,
+                )
     rates: dict[str, float] = {name: count / n_rows for name, count in right.items() if count > 0}
     places = np.searchsorted(guessable, truth)
     places[~np.isin(truth, guessable)] = -1
+    best_name, best_codes, least = "", None, math.inf
     for number, codes in enumerate(_lookups(known.values)):
-        rates[f"look-up {number + 1}"] = _looked_up(codes, places, len(guessable))
+        look_up = f"look-up {number + 1}"
+        rates[look_up], loss = _looked_up(codes, places, len(guessable))
+        if loss < least:
+            best_name, best_codes, least = look_up, codes, loss
+    if best_codes is not None:
+        for rows, shares in _shares_of_others(best_codes, places, len(guessable)):
+            kept.keep(best_name, rows, shares, guessable, answers=guessable)
     if n_rows <= _MOST_NEIGHBOURS:
         rates |= _neighbour_rates(known, truth)
-    return rates
+    beliefs = kept.best(fold_of)
+    if beliefs is not None:
+        guesses = beliefs.answers[beliefs.log_probabilities.argmax(axis=1)]
+        rates[f"{beliefs.predictor}, calibrated"] = float(np.mean(guesses == truth[beliefs.people]))
+    return CrossFitted(rates, beliefs)
+
+
+class _Kept:
+    """Probabilities that predictors give to people they were not trained on.
+
+    Parameters
+    ----------
+    truth : array of int, shape (n,)
+    people : array of int, shape (m,)
+        The rows whose probabilities are kept.
+    """
+
+    def __init__(self, truth: NDArray[np.intp], people: NDArray[np.intp]) -> None:
+        self.people = np.sort(people)
+        self.truth = truth[self.people]
+        answers, counts = np.unique(truth, return_counts=True)
+        self.shares = dict(zip(answers.tolist(), (counts / len(truth)).tolist(), strict=True))
+        self._place = np.full(len(truth), -1, dtype=np.intp)
+        self._place[self.people] = np.arange(len(people))
+        self._found: dict[str, tuple[NDArray[np.intp], SingleArray]] = {}
+
+    def keep(
+        self,
+        name: str,
+        rows: NDArray[np.intp],
+        chances: FloatArray,
+        classes: NDArray[np.intp],
+        *,
+        answers: NDArray[np.intp],
+    ) -> None:
+        """Keep what a predictor says of some rows, (rows, classes); the classes are among the answers."""
+        if name not in self._found:
+            empty = np.zeros((len(self.people), len(answers)), dtype=np.float32)
+            self._found[name] = (answers, empty)
+        wanted = self._place[rows] >= 0
+        at = np.ix_(self._place[rows[wanted]], np.searchsorted(answers, classes))
+        self._found[name][1][at] = chances[wanted]
+
+    def best(self, fold_of: NDArray[np.intp]) -> Beliefs | None:
+        """Return the calibrated probabilities with the smallest log loss; None without any predictor."""
+        found, least = None, math.inf
+        for name, (answers, chances) in self._found.items():
+            if not chances.any(axis=1).all():  # it was not trained for every fold
+                continue
+            shares = np.array([self.shares[answer] for answer in answers.tolist()])
+            told = np.isin(self.truth, answers)
+            truth = np.where(told, np.searchsorted(answers, self.truth), 0)
+            truth = np.minimum(truth, len(answers) - 1)
+            log_chances = _calibrated(
+                chances, shares / shares.sum(), truth, told, fold_of[self.people]
+            )
+            own = np.log(shares.sum()) + log_chances[np.arange(len(truth)), truth]
+            rare = [self.shares[answer] for answer in self.truth[~told].tolist()]
+            loss = float(-own[told].sum() - np.log(rare).sum()) / len(truth)
+            if loss < least:
+                found, least = Beliefs(self.people, answers, log_chances, name), loss
+        return found
+
+
+def _calibrated(
+    chances: SingleArray,
+    shares: FloatArray,
+    truth: NDArray[np.intp],
+    told: BoolArray,
+    fold_of: NDArray[np.intp],
+) -> FloatArray:
+    """Return log-probabilities, calibrated on the people of the other folds.
+
+    Parameters
+    ----------
+    chances : array of shape (m, A)
+        Probabilities by a predictor that was not trained on the person; rows need not sum to 1.
+    shares : array of shape (A,)
+        How common the answers are.
+    truth : array of int, shape (m,)
+    told : array of bool, shape (m,)
+        Whose answer is among the A.
+    fold_of : array of int, shape (m,)
+    """
+    given = chances.astype(np.float64)
+    given /= given.sum(axis=1, keepdims=True)
+    # No predictor rules an answer out.
+    evidence = np.log((1.0 - _DOUBT) * given + _DOUBT * shares)
+    log_shares = np.log(shares)
+    most = max(1, min(_CALIBRATION_PAIRS, _CALIBRATION_NUMBERS // len(shares)))
+    result = np.empty_like(evidence)
+    for fold in np.unique(fold_of):
+        held = fold_of == fold
+        others = np.flatnonzero(~held & told)
+        others = others[:: max(1, len(others) // most)]
+        learnt = _fit_calibration(log_shares, evidence[others].T, truth[others]).sensible()
+        result[held] = learnt.evidence * evidence[held] + learnt.share * log_shares
+    result -= scipy.special.logsumexp(result, axis=1, keepdims=True)
+    return result
 
 
 def _lookups(values: FloatArray) -> Iterator[NDArray[np.intp]]:
@@ -456,8 +618,10 @@ def _lookups(values: FloatArray) -> Iterator[NDArray[np.intp]]:
         yield np.unique(whole, axis=0, return_inverse=True)[1].ravel().astype(np.intp)
 
 
-def _looked_up(codes: NDArray[np.intp], places: NDArray[np.intp], n_answers: int) -> float:
-    """Return how often the most common answer of the other people with the same value is right.
+def _looked_up(
+    codes: NDArray[np.intp], places: NDArray[np.intp], n_answers: int
+) -> tuple[float, float]:
+    """Return how often the most common answer of others with the same value is right, and the log loss.
 
     Parameters
     ----------
@@ -466,11 +630,27 @@ def _looked_up(codes: NDArray[np.intp], places: NDArray[np.intp], n_answers: int
         The answer of every person; −1 for a rare one, which is never guessed.
     n_answers : int
     """
+    right, loss = 0, 0.0
+    for rows, others in _shares_of_others(codes, places, n_answers):
+        right += int(np.count_nonzero(others.argmax(axis=1) == places[rows]))
+        seen = np.flatnonzero(places[rows] >= 0)
+        own = others[seen, places[rows[seen]]]
+        loss += float(np.sum(np.log(others[seen].sum(axis=1)) - np.log(own)))
+    return right / len(places), loss
+
+
+def _shares_of_others(
+    codes: NDArray[np.intp], places: NDArray[np.intp], n_answers: int
+) -> Iterator[tuple[NDArray[np.intp], FloatArray]]:
+    """Yield rows and the number of answers among the other people with the same value, (rows, n_answers).
+
+    The shares of the answers among all people count as one person more.
+    """
     counted = places >= 0
     prior = np.bincount(places[counted], minlength=n_answers) / (len(places) + 1.0)
     order = np.argsort(codes, kind="stable")
     step = max(1, _LOOKUP_NUMBERS // n_answers)
-    right, start = 0, 0
+    start = 0
     while start < len(order):
         # Whole groups at a time, so that the counts of a group are complete.
         stop = min(start + step, len(order))
@@ -483,9 +663,8 @@ def _looked_up(codes: NDArray[np.intp], places: NDArray[np.intp], n_answers: int
         np.add.at(table, (groups[seen], places[rows[seen]]), 1.0)
         others = table[groups] + prior
         others[np.flatnonzero(seen), places[rows[seen]]] -= 1.0
-        right += int(np.count_nonzero(others.argmax(axis=1) == places[rows]))
+        yield rows, others
         start = stop
-    return right / len(places)
 
 
 def _neighbour_rates(known: KnownColumns, truth: NDArray[np.intp]) -> dict[str, float]:

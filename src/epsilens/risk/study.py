@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from epsilens._types import FloatArray, Progress
 from epsilens._validate import as_count, as_share
-from epsilens.channels import Channel, ProductChannel
+from epsilens.channels import ProductChannel, RandomizedResponse
 from epsilens.document import Provenance, RiskCell, RiskDocument
 from epsilens.document.risk import risk_number_types
 from epsilens.errors import InputError, setting
@@ -33,8 +33,9 @@ from epsilens.risk.answer_inference import (
     GuessFromOthers,
     KnownColumns,
     best_guess,
-    cross_fitted_rates,
+    cross_fitted,
 )
+from epsilens.risk.holder import Holder
 from epsilens.risk.likelihood_ratio import lira
 from epsilens.risk.membership_attack import MembershipAttack
 from epsilens.risk.randomised_shadows import (
@@ -190,17 +191,19 @@ class AttackStudy(FittedModel):
             label=None if asked.label_is_protected else baseline.label.y,
         )
         truth = shadows.attack.truth
+        others = cross_fitted(known, truth, model_generator(seed, 0, "attack"))
+        holder = Holder.of(truth, shadows.attack.log_shares, others.beliefs)
         best = best_guess(
             {
                 "most common answer": float(np.exp(shadows.attack.log_shares.max())),
                 "published model": float(plain.mean()),
-                **cross_fitted_rates(known, truth, model_generator(seed, 0, "attack")),
+                **others.rates,
             },
             n_people=len(truth),
             at_least=max(float(outside.mean()) for _, outside in guesses),
         )
         cells = [
-            _randomised_cell(asked, e, guesses[e], best, accuracies[e], attack)
+            _randomised_cell(asked, e, guesses[e], best, holder, accuracies[e], attack)
             for e, attack in enumerate(attacks)
         ]
         settings = {
@@ -213,6 +216,9 @@ class AttackStudy(FittedModel):
             "confidence": level,
             "baseline_predictor": best.predictor,
             "baseline_confidence": CONFIDENCE,
+            "holder_predictor": "most common answer"
+            if holder.beliefs is None
+            else holder.beliefs.predictor,
         }
         notes = list(asked.notes)
         if len(truth) > known.n_training_rows:
@@ -416,21 +422,28 @@ def _targets(n_rows: int, seed: int) -> NDArray[np.intp]:
     return np.sort(chosen)
 
 
+def _channels(asked: Asked, e: int) -> list[RandomizedResponse]:
+    """Return the channels of all protected answers of a record at the e-th ε; the label is the last."""
+    features = asked.feature_channels[e].channels if asked.feature_channels else ()
+    channels = [channel for channel in features if isinstance(channel, RandomizedResponse)]
+    return channels + ([asked.label_channels[e]] if asked.label_is_protected else [])
+
+
 def _randomised_cell(
     asked: Asked,
     e: int,
     guesses: tuple[FloatArray, FloatArray],
     best: GuessFromOthers,
+    holder: Holder,
     accuracy: float,
     attack: MembershipAttack,
 ) -> RiskCell:
     inside, outside = guesses
     low, high = np.quantile(inside, [0.05, 0.95], method="weibull")
-    # All randomised answers of a record together.
-    channels: list[Channel] = [asked.label_channels[e]] if asked.label_is_protected else []
-    if asked.feature_channels:
-        channels += asked.feature_channels[e].channels
+    channels = _channels(asked, e)
     advantage = ProductChannel(channels).advantage
+    held = holder.successes(channels)
+    rate, spread = float(held.mean()), holder.spread(held)
     return RiskCell(
         epsilon=None if asked.is_mapping else asked.epsilons[e],
         mechanism="rr",
@@ -440,6 +453,9 @@ def _randomised_cell(
         answer_inference_low=float(low),
         answer_inference_high=float(high),
         answer_inference_unseen=float(outside.mean()),
+        holder_rate=rate,
+        holder_rate_low=max(rate - spread, 0.0),
+        holder_rate_high=min(rate + spread, 1.0),
         answer_inference_baseline=best.rate,
         answer_inference_baseline_high=best.high,
         answer_inference_ceiling=answer_ceiling(

@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from epsilens.channels import RandomizedResponse, simulate
 from epsilens.risk import AttackStudy, inference_ceiling
-from epsilens.risk.answer_inference import KnownColumns, best_guess, cross_fitted_rates
+from epsilens.risk.answer_inference import KnownColumns, best_guess, cross_fitted
 
 
 def cars(n: int, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
@@ -75,15 +75,15 @@ def test_the_label_is_known_unless_it_is_protected_too():
     table = pd.DataFrame({"noise": rng.normal(size=600), "answer": answer})
     told = KnownColumns.of(table, hidden={"answer"}, label=label)
     hidden = KnownColumns.of(table, hidden={"answer"}, label=None)
-    assert max(cross_fitted_rates(told, answer, rng).values()) > 0.92
-    assert max(cross_fitted_rates(hidden, answer, rng).values()) < 0.6
+    assert max(cross_fitted(told, answer, rng).rates.values()) > 0.92
+    assert max(cross_fitted(hidden, answer, rng).rates.values()) < 0.6
 
 
 def test_a_label_that_is_no_line_is_found_by_trees():
     rng = np.random.default_rng(6)
     X = pd.DataFrame(rng.normal(size=(1500, 2)), columns=["a", "b"])
     y = ((X["a"] * X["b"]) > 0).to_numpy().astype(np.intp)
-    found = cross_fitted_rates(KnownColumns.of(X, hidden=set(), label=None), y, rng)
+    found = cross_fitted(KnownColumns.of(X, hidden=set(), label=None), y, rng).rates
     assert found["boosted trees"] > 0.9
     assert found["linear model"] < 0.6
 
@@ -97,7 +97,7 @@ def test_people_of_one_household_give_each_other_away():
     for column in (household * 7919 % 1009, names):
         known = KnownColumns.of(pd.DataFrame({"household": column}), hidden=set(), label=None)
         assert known.shared.shape == (2100, 1)
-        assert max(cross_fitted_rates(known, answer, rng).values()) > 0.85
+        assert max(cross_fitted(known, answer, rng).rates.values()) > 0.85
 
 
 def test_nobody_is_predicted_by_a_model_that_saw_them():
@@ -106,7 +106,7 @@ def test_nobody_is_predicted_by_a_model_that_saw_them():
     n = 1200
     answer = rng.integers(0, 2, n).astype(np.intp)
     table = pd.DataFrame({"person": [f"p{i // 2}" for i in range(n)], "x": rng.normal(size=n)})
-    found = cross_fitted_rates(KnownColumns.of(table, hidden=set(), label=None), answer, rng)
+    found = cross_fitted(KnownColumns.of(table, hidden=set(), label=None), answer, rng).rates
     assert max(found.values()) < 0.5 + 4 * 0.5 / math.sqrt(n)
 
 
@@ -114,7 +114,7 @@ def test_several_answers_are_guessed_as_one():
     rng = np.random.default_rng(9)
     x = rng.integers(0, 6, 1200)
     known = KnownColumns.of(pd.DataFrame({"x": x}), hidden=set(), label=None)
-    found = cross_fitted_rates(known, x.astype(np.intp), rng)
+    found = cross_fitted(known, x.astype(np.intp), rng).rates
     assert found["boosted trees"] > 0.98
 
 
@@ -124,7 +124,7 @@ def test_many_answers_take_no_longer(n_answers):
     answer = rng.integers(0, n_answers, 3000).astype(np.intp)
     known = KnownColumns.of(pd.DataFrame({"x": rng.normal(size=3000)}), hidden=set(), label=None)
     started = time.process_time()
-    assert max(cross_fitted_rates(known, answer, rng).values()) < 0.1
+    assert max(cross_fitted(known, answer, rng).rates.values()) < 0.1
     assert time.process_time() - started < 20
 
 
@@ -143,13 +143,13 @@ def test_any_kind_of_column():
     )
     known = KnownColumns.of(table, hidden=set(), label=None)
     assert known.is_category.tolist() == [True, False, False, False, False]
-    assert max(cross_fitted_rates(known, answer, rng).values()) == 1.0
+    assert max(cross_fitted(known, answer, rng).rates.values()) == 1.0
     matrix = scipy.sparse.csr_array(np.column_stack([answer, rng.integers(0, 2, n)]))
     sparse = KnownColumns.of(matrix, hidden=set(), label=None)
-    assert max(cross_fitted_rates(sparse, answer, rng).values()) == 1.0
+    assert max(cross_fitted(sparse, answer, rng).rates.values()) == 1.0
     nothing = KnownColumns.of(table[[]], hidden=set(), label=None)
-    assert cross_fitted_rates(nothing, answer, rng) == {}
-    assert cross_fitted_rates(known, np.zeros(n, dtype=np.intp), rng) == {}
+    assert cross_fitted(nothing, answer, rng).rates == {}
+    assert cross_fitted(known, np.zeros(n, dtype=np.intp), rng).rates == {}
 
 
 def test_the_bound_is_clopper_pearson_for_all_predictors_together():
@@ -179,7 +179,7 @@ def test_fifty_thousand_rows_take_seconds():
     y = (X["x0"] + rng.logistic(size=50_000) > 0).to_numpy().astype(np.intp)
     started = time.process_time()
     known = KnownColumns.of(X, hidden=set(), label=None)
-    cross_fitted_rates(known, y, rng)
+    cross_fitted(known, y, rng)
     assert time.process_time() - started < 6
     assert known.n_training_rows < 50_000
 
@@ -200,14 +200,14 @@ def test_many_columns_leave_trees_the_telling_ones():
     X[:, 7] += 2.0 * y
     known = KnownColumns.of(X, hidden=set(), label=None)
     started = time.process_time()
-    found = cross_fitted_rates(known, y, rng)
+    found = cross_fitted(known, y, rng).rates
     assert time.process_time() - started < 20
     assert found["boosted trees"] > 0.8
 
 
 def best_of(table: pd.DataFrame, truth: np.ndarray) -> float:
     known = KnownColumns.of(table, hidden=set(), label=None)
-    return max(cross_fitted_rates(known, truth, np.random.default_rng(0)).values())
+    return max(cross_fitted(known, truth, np.random.default_rng(0)).rates.values())
 
 
 def test_couples_give_each_other_away_though_most_values_are_seen_once():
@@ -240,9 +240,9 @@ def test_a_look_up_leaves_the_own_answer_out():
     codes = np.repeat(np.arange(300), 2)
     answer = np.tile([0, 1], 300)
     table = pd.DataFrame({"pair": codes})
-    rates = cross_fitted_rates(
+    rates = cross_fitted(
         KnownColumns.of(table, hidden=set(), label=None), answer, np.random.default_rng(0)
-    )
+    ).rates
     assert rates["look-up 1"] == 0.0
 
 
@@ -255,5 +255,5 @@ def test_a_look_up_is_what_counting_by_hand_gives():
         beside = (codes == codes[i]) & (np.arange(300) != i)
         right += (np.bincount(answer[beside], minlength=3) + shares).argmax() == answer[i]
     known = KnownColumns.of(pd.DataFrame({"c": codes}), hidden=set(), label=None)
-    rates = cross_fitted_rates(known, answer, np.random.default_rng(0))
+    rates = cross_fitted(known, answer, np.random.default_rng(0)).rates
     assert rates["look-up 1"] == pytest.approx(right / 300)
