@@ -122,7 +122,7 @@ class Domain:
 
     def _finder(self) -> Callable[[object], int]:
         if self.texts is not None:
-            return _finder_by_text(self.texts)
+            return finder_by_text(self.texts)
         positions = {value: position for position, value in enumerate(self.values)}
         return lambda answer: positions.get(answer, -1)
 
@@ -325,7 +325,7 @@ def typed_categories(texts: Sequence[str]) -> list[Category]:
     return list(texts)
 
 
-def _finder_by_text(texts: Sequence[str]) -> Callable[[object], int]:
+def finder_by_text(texts: Sequence[str]) -> Callable[[object], int]:
     """Return what finds the typed answer that a true answer means: as text, truth or number."""
     by_text = {text: position for position, text in enumerate(texts)}
     lower = Counter(text.lower() for text in texts)

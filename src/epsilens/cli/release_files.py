@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from epsilens.errors import BudgetExceededError, InputError, PrivacyLeakWarning
 from epsilens.notes import Note
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from epsilens.channels import Budget
     from epsilens.channels.ledger import ReleaseLedger
-    from epsilens.document import ReleaseDocument
+    from epsilens.document import ReleaseDocument, TrainingDocument
+
+    Receipt = ReleaseDocument | TrainingDocument
 
 
 _PENDING = "pending"
@@ -31,7 +33,8 @@ _PENDING_NOTE = Note(
 
 def receipt_of(out: Path) -> Path:
     """Return where the receipt of a release is."""
-    return out.with_name(f"{out.name}.receipt.json")
+    name = out.stem if out.suffix.lower() == ".json" else out.name
+    return out.with_name(f"{name}.receipt.json")
 
 
 def is_pending(receipt: Path) -> bool:
@@ -153,7 +156,7 @@ def _ledger_for(data: str) -> ReleaseLedger | None:
 
 def write_release(
     write: Callable[[Callable[[], None]], None],
-    document: ReleaseDocument,
+    document: Receipt,
     *,
     out: Path,
     planned: PlannedRelease | None,
@@ -169,7 +172,7 @@ def write_release(
     ----------
     write : callable
         Writes the table; calls its argument when the table is whole, before it takes the name `out`.
-    document : ReleaseDocument
+    document : ReleaseDocument or TrainingDocument
         The receipt.
     out : Path
         Where the table goes.
@@ -211,9 +214,7 @@ def write_release(
         write_text(to_json(document) + "\n", receipt)
 
 
-def _pending(
-    new: ReleaseDocument, earlier: ReleaseDocument | None, *, replaces: bool
-) -> ReleaseDocument:
+def _pending(new: Receipt, earlier: Receipt | None, *, replaces: bool) -> Receipt:
     """Return the receipt that holds for the new table and for the one that it replaces."""
     origin = new.provenance
     settings = {**origin.settings, _PENDING: True}
@@ -225,14 +226,19 @@ def _pending(
     )
     if earlier is None and not replaces:
         return marked
+    if marked.kind == "training":
+        return _both_trainings(marked, earlier if earlier and earlier.kind == "training" else None)
+    earlier = earlier if earlier and earlier.kind == "release" else None
     # Nothing is known of a table without a receipt.
     before = dict.fromkeys(new.columns, math.inf) if earlier is None else earlier.epsilon
     columns = list(dict.fromkeys([*new.columns, *before]))
     simulated = new.simulated or (earlier is not None and earlier.simulated)
     changes = {
         "columns": columns,
-        "epsilon": {name: new.epsilon.get(name, 0.0) + before.get(name, 0.0) for name in columns},
-        "record_epsilon": new.record_epsilon
+        "epsilon": {
+            name: marked.epsilon.get(name, 0.0) + before.get(name, 0.0) for name in columns
+        },
+        "record_epsilon": marked.record_epsilon
         + (math.inf if earlier is None else earlier.record_epsilon),
         "simulated": simulated,
         "number_types": {"rows": "measured"} if simulated else new.number_types,
@@ -240,14 +246,50 @@ def _pending(
     return marked.model_copy(update=changes)
 
 
-def _read(receipt: Path) -> ReleaseDocument | None:
-    from epsilens.document import ReleaseDocument, load_document
+def _both_trainings(new: TrainingDocument, earlier: TrainingDocument | None) -> TrainingDocument:
+    """Return the receipt of two models, of which one may be there: budgets add up, advantages join."""
+
+    def joined(one: Any, other: Any) -> dict[str, float]:
+        # Nothing is known of a model without a receipt.
+        if other is None:
+            return {"epsilon": math.inf, "delta": one.delta, "advantage": 1.0}
+        return {
+            "epsilon": one.epsilon + other.epsilon,
+            "delta": min(1.0, one.delta + other.delta),
+            "advantage": 1.0 - (1.0 - one.advantage) * (1.0 - other.advantage),
+        }
+
+    n_before = 1 if earlier is None else earlier.total.n_releases
+    together = joined(new.total, None if earlier is None else earlier.total)
+    simulated = new.simulated or (earlier is not None and earlier.simulated)
+    weaker = earlier is not None and earlier.protects == "answer"
+    changes = {
+        **joined(new, earlier),
+        "mu": None,
+        "rho": None,
+        "protects": "answer" if weaker else new.protects,
+        "columns": [
+            name
+            for name in new.columns
+            if earlier is None or earlier.protects == "record" or name in earlier.columns
+        ],
+        "simulated": simulated,
+        "number_types": {} if simulated else new.number_types,
+        "total": new.total.model_copy(
+            update={**together, "n_releases": new.total.n_releases + n_before}
+        ),
+    }
+    return new.model_copy(update=changes)
+
+
+def _read(receipt: Path) -> Receipt | None:
+    from epsilens.document import ReleaseDocument, TrainingDocument, load_document
 
     try:
         found = load_document(receipt)
     except InputError:
         return None
-    return found if isinstance(found, ReleaseDocument) else None
+    return found if isinstance(found, ReleaseDocument | TrainingDocument) else None
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:

@@ -113,7 +113,7 @@ def parse_delimited(
             argument="delimiter", expected="one character, such as ',' or ';'", got=repr(delimiter)
         )
     used_delimiter = delimiter or detect_delimiter(text)
-    table = _parse_strings(text, used_delimiter, name=name)
+    table = parse_fields(text, used_delimiter, name=name)
     spelled, header, notes = _check_header(table, used_delimiter, name=name)
     if spelled.num_rows == 0:
         raise InputError(
@@ -296,7 +296,8 @@ def _refuse_binary(text: str, *, name: str) -> None:
         raise _not_text(name)
 
 
-def _parse_strings(text: str, delimiter: str, *, name: str) -> pa.Table:
+def parse_fields(text: str, delimiter: str, *, name: str) -> pa.Table:
+    """Cut a text into rows of fields, the header first; refuse one that is not well-formed."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 

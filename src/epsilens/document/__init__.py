@@ -45,6 +45,7 @@ from epsilens.document.parts import (
 )
 from epsilens.document.risk import EquivalentEpsilon, RiskCell, RiskDocument
 from epsilens.document.serialise import json_schema, load_document, to_dict, to_json
+from epsilens.document.training import EarlierRelease, PrivacyTotal, TrainingDocument
 from epsilens.document.view import Line, Row, Table, View, view
 from epsilens.document.whatif import OutcomeInterval, WhatIfCell, WhatIfDocument
 from epsilens.notes import Note
@@ -59,6 +60,7 @@ __all__ = [
     "DecisionDocument",
     "Document",
     "DocumentKind",
+    "EarlierRelease",
     "EquivalentEpsilon",
     "FederationDocument",
     "FederationEntry",
@@ -77,6 +79,7 @@ __all__ = [
     "Note",
     "NumberType",
     "OutcomeInterval",
+    "PrivacyTotal",
     "Provenance",
     "Recommendation",
     "RelaxedEpsilon",
@@ -85,6 +88,7 @@ __all__ = [
     "RiskDocument",
     "Row",
     "Table",
+    "TrainingDocument",
     "ValueDocument",
     "ValuePoint",
     "View",

@@ -14,6 +14,7 @@ from epsilens.document.kinds import InspectDocument, ReleaseDocument
 from epsilens.document.mask import MaskDocument
 from epsilens.document.parts import DocumentHead, Provenance
 from epsilens.document.risk import RiskDocument
+from epsilens.document.training import TrainingDocument
 from epsilens.document.whatif import WhatIfDocument
 from epsilens.document.wording import EVERYBODY, budgets_text
 from epsilens.notes import Note
@@ -184,6 +185,9 @@ def _anonymous(document: _D, columns: _Names, groups: _Names) -> _D:
     elif isinstance(document, ReleaseDocument):
         changes["columns"] = [columns(name) for name in document.columns]
         changes["epsilon"] = {columns(name): spent for name, spent in document.epsilon.items()}
+    elif isinstance(document, TrainingDocument):
+        changes["label"] = columns(document.label)
+        changes["columns"] = [columns(name) for name in document.columns]
     elif isinstance(document, DecisionDocument):
         # The same column has the same number in both: cost first, as it is shown.
         changes["cost"] = cost = _anonymous(document.cost, columns, groups)

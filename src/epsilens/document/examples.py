@@ -80,6 +80,28 @@ _CONTENTS: dict[str, dict[str, Any]] = {
         "simulated": False,
         "mechanism": "randomised response",
     },
+    "training": {
+        "provenance": {"method": "noisy-descent"},
+        "mechanism": "noisy-descent",
+        "model": "logistic",
+        "trust": "curator",
+        "protects": "answer",
+        "neighbours": "one answer is replaced",
+        "label": "smokes",
+        "columns": ["smokes"],
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "rho": 0.028,
+        "mu": 0.2367,
+        "sigma": 16.9,
+        "advantage": 0.0942,
+        "x_bound": 4.0,
+        "n_steps": 120,
+        "rows": 100,
+        "time": "2026-01-31T12:00:00Z",
+        "simulated": False,
+        "total": {"epsilon": 1.0, "delta": 1e-6, "advantage": 0.0942, "n_releases": 1},
+    },
     "inspect": {
         "provenance": {"method": "inspect"},
         "rows": 100,
@@ -156,7 +178,7 @@ def example_document(kind: DocumentKind, **changes: object) -> Document:
 
     Parameters
     ----------
-    kind : {"whatif", "release", "inspect", "value", "audit", "risk", "decision", "mask", "federation"}
+    kind : {"whatif", "release", "inspect", "value", "audit", "risk", "decision", "mask", "federation", "training"}
         The kind of document.
     **changes
         Fields that are to be different.

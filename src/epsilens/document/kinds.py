@@ -28,6 +28,7 @@ from epsilens.document.parts import (
     plain_value,
 )
 from epsilens.document.risk import RiskDocument
+from epsilens.document.training import TrainingDocument
 from epsilens.document.whatif import WhatIfDocument
 
 # --- The document of a valuation: what records are worth to a model ---
@@ -191,9 +192,19 @@ Document: TypeAlias = (
     | DecisionDocument
     | MaskDocument
     | FederationDocument
+    | TrainingDocument
 )
 DocumentKind: TypeAlias = Literal[
-    "whatif", "release", "inspect", "value", "audit", "risk", "decision", "mask", "federation"
+    "whatif",
+    "release",
+    "inspect",
+    "value",
+    "audit",
+    "risk",
+    "decision",
+    "mask",
+    "federation",
+    "training",
 ]
 
 MODELS: dict[str, type[Document]] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views of an inspection, a release, an audit, a mask and a valuation."""
+"""Views of an inspection, a release, a private training, an audit, a mask and a valuation."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from typing import Literal
 from epsilens.document.audit import AuditDocument
 from epsilens.document.kinds import InspectDocument, ReleaseDocument, ValueDocument, ValuePoint
 from epsilens.document.mask import MaskDocument, MaskOutcome, RelaxedEpsilon
+from epsilens.document.parts import NumberType
+from epsilens.document.training import TrainingDocument
 from epsilens.document.view import Line, Row, Table, View, field_row, text_row
 from epsilens.document.wording import (
     NOTHING,
+    at_most_text,
     bound_text,
     delta_text,
     epsilon_text,
@@ -75,6 +78,48 @@ def release_view(document: ReleaseDocument) -> View:
         sentences=(f"Budget spent by each record: ε = {epsilon_text(spent)}{end}",),
         notes=tuple(notes),
     )
+
+
+def training_view(document: TrainingDocument) -> View:
+    """Return what is claimed of a private model, and what all releases so far add up to."""
+    kind: NumberType | None = None if document.simulated else "proven"
+    what = "records" if document.protects == "record" else "answers"
+    rows = [
+        text_row("mechanism", "mechanism", document.mechanism),
+        text_row(
+            "protects",
+            "protects",
+            "the whole record"
+            if document.protects == "record"
+            else f"the answers in {', '.join(document.columns)}",
+        ),
+        field_row(document, "epsilon", "ε", epsilon_text, kind),
+        field_row(document, "delta", "δ", delta_text, kind),
+        field_row(document, "advantage", "advantage", at_most_text, kind),
+        field_row(document, "x_bound", "rows shrunk to", "{:g}".format),
+        field_row(document, "rows", "training records", "{:,}".format),
+    ]
+    sentences = [
+        f"At most {at_most_text(document.advantage)} of the {what} that the rest of the data do not give "
+        f"away become guessable{', if this were real' if document.simulated else ' (proven)'}."
+    ]
+    total = document.total
+    if total.n_releases > 1:
+        sentences.append(
+            f"Together with {total.n_releases - 1} earlier "
+            f"{'release' if total.n_releases == 2 else 'releases'}: ε = {epsilon_text(total.epsilon)} at "
+            f"δ = {delta_text(total.delta)}, at most {at_most_text(total.advantage)} (proven)."
+        )
+    notes = []
+    if document.simulated:
+        notes.append(
+            "Simulated: a seed was given, so whoever knows it can undo the noise. "
+            "Do not publish this model."
+        )
+    title = f"A {document.model} model of {document.label} that may be published."
+    if document.simulated:
+        title = f"A simulated {document.model} model of {document.label}."
+    return View(title, rows=tuple(rows), sentences=tuple(sentences), notes=tuple(notes))
 
 
 def audit_view(document: AuditDocument) -> View:

@@ -87,8 +87,8 @@ def load_document(source: str | Path | Mapping[str, object]) -> Document:
     -------
     Document
         A `WhatIfDocument`, `ReleaseDocument`, `InspectDocument`, `ValueDocument`,
-        `AuditDocument`, `RiskDocument`, `DecisionDocument`, `MaskDocument` or `FederationDocument`, as
-        its `kind` says.
+        `AuditDocument`, `RiskDocument`, `DecisionDocument`, `MaskDocument`, `FederationDocument` or
+        `TrainingDocument`, as its `kind` says.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def json_schema(kind: DocumentKind | None = None) -> dict[str, object]:
 
     Parameters
     ----------
-    kind : {"whatif", "release", "inspect", "value", "audit", "risk", "decision", "mask", "federation"}, optional
+    kind : {"whatif", "release", "inspect", "value", "audit", "risk", "decision", "mask", "federation", "training"}, optional
         One kind of document; all of them when left out.
 
     Returns

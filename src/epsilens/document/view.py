@@ -253,6 +253,7 @@ def view(document: Document) -> View:
         "mask": other_views.mask_view,
         "value": other_views.value_view,
         "federation": federation_view.federation_view,
+        "training": other_views.training_view,
     }
     return views[document.kind](document)
 

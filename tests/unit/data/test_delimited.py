@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from epsilens.data.delimited import _parse_strings, detect_delimiter, parse_delimited
+from epsilens.data.delimited import detect_delimiter, parse_delimited, parse_fields
 from epsilens.errors import InputError
 from epsilens.notes import Note
 
@@ -144,7 +144,7 @@ def test_a_header_of_twenty_thousand_columns_is_read_whole() -> None:
     names = [f"column_{index:05d}" for index in range(20_000)]
     text = ",".join(names) + "\n" + ",".join(["1"] * 20_000)
     assert detect_delimiter(text) == ","
-    table = _parse_strings(text, ",", name="survey.csv")
+    table = parse_fields(text, ",", name="survey.csv")
     assert [column[0].as_py() for column in table.columns] == names
 
 

@@ -1,33 +1,70 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Tables read without a guess: one record changes its own row alone."""
+
 from __future__ import annotations
 
-import pyarrow as pa
+import gzip
+import io
+import sys
+
+import pandas as pd
 import pytest
 
-from epsilens.data.dialect import are_numbers, written_answers
+from epsilens.data.fields import read_fields
+from epsilens.errors import InputError
+
+ROWS = [["31", "yes"], ["42", "no"], ["58", "no"]]
+NASTY = [
+    ["", ""],
+    ["age", "smokes"],
+    ["1e999", "?"],
+    ["a;b;c;d", "x,y"],
+    ['"', "two\nlines"],
+    ["\x01\x02", "é"],
+    ["NA", "True"],
+]
+
+
+def written(rows, delimiter=","):
+    frame = pd.DataFrame(rows, columns=["age", "smokes"])
+    return frame.to_csv(index=False, sep=delimiter, quoting=1).encode()
+
+
+@pytest.mark.parametrize("record", NASTY)
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_a_record_changes_its_own_row_alone(tmp_path, record, delimiter):
+    file = tmp_path / "survey.csv"
+    file.write_bytes(written([*ROWS, record], delimiter))
+    frame, used = read_fields(file)
+    assert used == delimiter
+    assert frame.to_numpy().tolist() == [*ROWS, record]
+    assert frame.dtypes.nunique() == 1
+
+
+def test_compressed_text_standard_input_and_parquet(tmp_path, monkeypatch):
+    packed = tmp_path / "survey.csv.gz"
+    packed.write_bytes(gzip.compress(written(ROWS)))
+    assert read_fields(packed)[0].to_numpy().tolist() == ROWS
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(written(ROWS))))
+    assert read_fields("-")[0].to_numpy().tolist() == ROWS
+    columns = tmp_path / "survey.parquet"
+    pd.DataFrame({"age": [31.5, None]}).to_parquet(columns)
+    frame, used = read_fields(columns)
+    assert (frame["age"].iloc[0], used) == (31.5, None)
 
 
 @pytest.mark.parametrize(
-    ("fields", "decimal_comma", "expected"),
+    ("content", "words"),
     [
-        (["1", "-2.5", "1e3"], False, True),
-        (["1", "?"], False, True),
-        (["?", ""], False, False),
-        (["1,5"], False, False),
-        (["1,5"], True, True),
-        (["1", "x"], True, False),
+        ("prénom,a\né,1\n".encode("latin-1"), "must be text in the encoding"),
+        (b"a,a\n1,2\n", "column names"),
+        (b"a,b\n", "rows below it"),
+        (b"a,b\n1\n", "2 fields in every row"),
+        (b"\x1f\x8bnothing", "complete gzip"),
     ],
 )
-def test_columns_of_numbers(fields: list[str], decimal_comma: bool, expected: bool) -> None:
-    assert are_numbers(pa.chunked_array([fields]), decimal_comma=decimal_comma) is expected
-
-
-def test_written_answers_keep_their_spelling() -> None:
-    fields = pa.chunked_array([[" 01", "1.50", "?", "NA", "1,5", ""]])
-    answers = written_answers(fields, name="a", possible=["01", "NA"], decimal_comma=False)
-    assert answers.isna().tolist() == [False, False, True, False, False, True]
-    assert answers.dropna().tolist() == ["01", "1.50", "NA", "1,5"]
-    with_comma = written_answers(fields, name="a", possible=["01"], decimal_comma=True)
-    assert with_comma.dropna().tolist() == ["01", "1.50", "1.5"]
-    announced = written_answers(fields, name="a", possible=["1,5"], decimal_comma=True)
-    assert announced.dropna().tolist() == ["01", "1.50", "1,5"]
+def test_a_file_that_is_not_well_formed_is_refused(tmp_path, content, words):
+    file = tmp_path / "survey.csv"
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=words):
+        read_fields(file)

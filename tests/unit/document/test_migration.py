@@ -37,7 +37,8 @@ def numbers(content: object) -> list[float]:
 
 def test_there_is_an_old_document_of_every_kind() -> None:
     kinds = {json.loads(path.read_text(encoding="utf-8"))["kind"] for path in VERSION_1}
-    assert kinds == set(get_args(DocumentKind))
+    # A training is a kind that version 1 did not have.
+    assert kinds == set(get_args(DocumentKind)) - {"training"}
 
 
 @pytest.mark.parametrize("path", VERSION_1, ids=lambda path: path.stem)

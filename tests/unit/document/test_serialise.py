@@ -106,7 +106,7 @@ def one_line(error: pytest.ExceptionInfo[InputError]) -> str:
         ('{"epsilens_document": true}', "epsilens_document"),
         (
             '{"epsilens_document": 1}',
-            "one of whatif, release, inspect, value, audit, risk, decision, mask, federation, got none",
+            "one of whatif, release, inspect, value, audit, risk, decision, mask, federation, training, got none",
         ),
         ('{"epsilens_document": 1, "kind": "SECRET"}', "got another"),
         ('{"epsilens_document": 1, "kind": "whatif"}', "malformed document at `provenance`"),
