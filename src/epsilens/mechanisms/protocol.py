@@ -261,6 +261,11 @@ class Mechanism(Protocol):
         """Return the mechanism for a task at a budget; no data but the number of records enter."""
 
     @classmethod
+    def refusal(cls, task: Task) -> str | None:
+        """Say in a few words why it cannot be used for a task; None if it can."""
+        return None
+
+    @classmethod
     def expected_seconds(cls, task: Task, n_budgets: int) -> float:
         """Return about how long a preview takes; fast ones are compared without being asked."""
         return 0.0

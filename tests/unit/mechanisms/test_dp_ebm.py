@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Private additive models of trees: noise as we account for it, nothing learnt but from members."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from epsilens.mechanisms._advantage import gaussian_advantage
+from epsilens.mechanisms._columns import PublicColumn
+from epsilens.mechanisms.dp_ebm import DPEBM
+from epsilens.mechanisms.protocol import Task
+
+
+@pytest.fixture(scope="module")
+def task(small_task) -> Task:
+    return small_task(800)
+
+
+def test_the_noise_is_what_the_advantage_rests_on(task):
+    plan = DPEBM.plan(task, epsilon=1.0, delta=1e-5, protects="record")
+    columns = PublicColumn.all_of(task)
+    X = np.column_stack([column.places(task.table) for column in columns])
+    model = plan.fit(columns, X, task.y, seed=0)
+    counts, trees = plan.mus
+    # Within a column a record counts once, and its gradient is at most 1, times the step of 0.2.
+    assert model.noise_scale_binning_ == pytest.approx(math.sqrt(2) / counts, rel=1e-6)
+    assert model.noise_scale_boosting_ == pytest.approx(0.2 * math.sqrt(2 * 100) / trees, rel=1e-6)
+
+
+def test_an_answer_gains_an_attacker_less_than_a_record(task):
+    answer, record = (
+        DPEBM.plan(task, epsilon=1.0, delta=1e-5, protects=protects)
+        for protects in ("answer", "record")
+    )
+    counts, trees = answer.mus
+    assert answer.advantage == gaussian_advantage(trees)
+    assert record.advantage == pytest.approx(
+        gaussian_advantage(math.hypot(2**0.5 * counts, 2 * trees))
+    )
+    # A protected column that is no label is a replaced record.
+    other = dataclasses.replace(task, protected=("ill", "age"))
+    again = DPEBM.plan(other, epsilon=1.0, delta=1e-5, protects="answer")
+    assert again.advantage == record.advantage
+
+
+def test_previews_are_few_repeatable_runs(task):
+    plans = [DPEBM.plan(task, epsilon=8.0, delta=1e-5, protects="record")]
+    first, second = (
+        DPEBM.preview(task, plans, generator=np.random.default_rng(0))[0] for _ in range(2)
+    )
+    assert len(first.changes["loss"]) == 5
+    np.testing.assert_array_equal(first.changes["loss"], second.changes["loss"])
+    assert first.cell.loss_change_low < first.cell.loss_change < 0.15
+
+
+def test_shadow_models_learn_from_their_members_alone(task):
+    members = np.ones((800, 1), dtype=bool)
+    members[:200] = False
+    y = task.y.copy()
+    y[:200] = 1 - y[:200]
+    plans = [DPEBM.plan(task, epsilon=8.0, delta=1e-5, protects="record")]
+    first, second = (
+        next(
+            DPEBM.simulate(
+                one, plans, n_runs=1, generator=np.random.default_rng(0), members=members
+            )
+        ).probabilities("train")
+        for one in (task, dataclasses.replace(task, y=y))
+    )
+    np.testing.assert_array_equal(first, second)
+
+
+def test_three_classes_are_refused(task):
+    assert DPEBM.refusal(task) is None
+    assert "two classes" in DPEBM.refusal(dataclasses.replace(task, n_classes=3))
+
+
+def test_columns_are_cut_by_what_is_declared(task):
+    age, colour = PublicColumn.all_of(task)
+    assert (age.low, age.high, colour.categories) == (18.0, 90.0, ("blue", "green", "red"))
+    table = task.table.iloc[:4].assign(
+        age=[17.0, 18.0, np.nan, 200.0], colour=["red", "blue", None, "pink"]
+    )
+    assert age.places(table).tolist() == [18.0, 18.0, 54.0, 90.0]
+    assert age.bins(table, 16).tolist() == [0, 0, 8, 15]
+    assert colour.bins(table, 16).tolist() == colour.places(table).tolist() == [2, 0, 3, 3]
+    assert colour.values(np.array([2, 3]), 16).tolist() == ["red", None]
+    assert age.values(np.array([0, 15]), 16).tolist() == [20.25, 87.75]
