@@ -11,8 +11,10 @@ from epsilens.document.anonymise import anonymise
 from epsilens.document.audit import AuditDocument
 from epsilens.document.decision import (
     Alternative,
+    AuditCheck,
     DecisionDocument,
     MaskingLever,
+    MechanismAudit,
     MechanismCell,
     MechanismCurve,
     Recommendation,
@@ -55,6 +57,7 @@ __all__ = [
     "NUMBER_TYPES",
     "NUMBER_TYPE_MEANINGS",
     "Alternative",
+    "AuditCheck",
     "AuditDocument",
     "Baseline",
     "DecisionDocument",
@@ -74,6 +77,7 @@ __all__ = [
     "MaskOutcome",
     "MaskPoint",
     "MaskingLever",
+    "MechanismAudit",
     "MechanismCell",
     "MechanismCurve",
     "Note",

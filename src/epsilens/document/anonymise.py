@@ -198,12 +198,6 @@ def _anonymous(document: _D, columns: _Names, groups: _Names) -> _D:
             changes["alternatives"] = [
                 _said_with(other, named, numbered) for other in document.alternatives
             ]
-        changes["mechanisms"] = [
-            curve
-            if curve.audit is None
-            else curve.model_copy(update={"audit": _anonymous(curve.audit, columns, groups)})
-            for curve in document.mechanisms
-        ]
         if document.lever is not None:
             masked = [columns(name) for name in document.lever.masked]
             changes["lever"] = document.lever.model_copy(update={"masked": masked})

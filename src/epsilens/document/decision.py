@@ -8,9 +8,9 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, StrictStr
 
-from epsilens.document.audit import AuditDocument
 from epsilens.document.clauses import face_value_text
 from epsilens.document.parts import (
+    Count,
     DocumentHead,
     Flag,
     Names,
@@ -211,6 +211,74 @@ class MechanismCell(Part):
     """Whether the checks of the approximation passed."""
 
 
+class AuditCheck(Part):
+    """What one attack on a mechanism proved, beside what was claimed.
+
+    Examples
+    --------
+    >>> AuditCheck(kind="many-runs", protects="answer", epsilon=1.0, delta=1e-5, epsilon_lower_bound=0.2,
+    ...            advantage=0.09, advantage_lower_bound=0.06, n_runs=2000).is_broken
+    False
+    """
+
+    kind: Literal["one-run", "many-runs"]
+    """One run with many canaries, or many runs on two tables that differ in one record."""
+    protects: Protects
+    """The claim: an answer, or a whole record."""
+    epsilon: NonNegative
+    """The claimed epsilon, for the neighbours that the mechanism means by it."""
+    delta: NonNegative
+    """Its delta."""
+    epsilon_lower_bound: NonNegative
+    """With the stated confidence epsilon is at least this."""
+    advantage: OptionalNumber = None
+    """The claimed advantage; null where it was not attacked."""
+    advantage_lower_bound: OptionalNumber = None
+    """With the stated confidence the advantage is at least this; null where it was not attacked."""
+    n_runs: Count
+    """How many runs there were: all, or the canaries of a single one."""
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the claim is refuted: the advantage where it was attacked, else epsilon."""
+        if self.advantage is None or self.advantage_lower_bound is None:
+            return self.epsilon_lower_bound > self.epsilon
+        return self.advantage_lower_bound > self.advantage
+
+
+class MechanismAudit(Part):
+    """What our own attacks on a mechanism found, on small tables made for it.
+
+    Examples
+    --------
+    >>> MechanismAudit(library="interpret-core 0.7.8", neighbours="added or removed", confidence=0.95,
+    ...                checks=[]).sentence
+    'No breach found: 0 attacks on interpret-core 0.7.8 proved no more than is claimed.'
+    """
+
+    library: StrictStr
+    """What was attacked, with its version."""
+    neighbours: Literal["added or removed", "replaced"]
+    """The neighbouring tables that epsilon is about: a record is added or removed, or replaced."""
+    confidence: Annotated[float, Field(gt=0, lt=1)]
+    """How often all bounds together are right."""
+    checks: list[AuditCheck]
+    """The attacks."""
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a claim is refuted."""
+        return any(check.is_broken for check in self.checks)
+
+    @property
+    def sentence(self) -> str:
+        """The result in words."""
+        n_broken = sum(check.is_broken for check in self.checks)
+        if n_broken:
+            return f"A claim is broken: {n_broken} of {len(self.checks)} attacks on {self.library} proved more than is claimed."
+        return f"No breach found: {len(self.checks)} attacks on {self.library} proved no more than is claimed."
+
+
 class MechanismCurve(Part):
     """What the budgets of one mechanism cost and prove.
 
@@ -229,7 +297,7 @@ class MechanismCurve(Part):
     """What the guarantee covers."""
     cells: list[MechanismCell]
     """Epsilon ascending."""
-    audit: AuditDocument | None = None
+    audit: MechanismAudit | None = None
     """What our own audit of the mechanism found; null if there was none."""
 
     @classmethod

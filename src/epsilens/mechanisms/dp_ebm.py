@@ -93,8 +93,8 @@ class DPEBM(Mechanism):
 
     @classmethod
     def refusal(cls, task: Task) -> str | None:
-        """Say why it cannot be used for a task; None if it can."""
-        return None if task.n_classes == 2 else "it knows two classes only"
+        """Say why it is not offered for a task; None if it is."""
+        return super().refusal(task) if task.n_classes == 2 else "It knows two classes only."
 
     @classmethod
     def plan(cls, task: Task, *, epsilon: float, delta: float, protects: Protects) -> Self:

@@ -262,8 +262,11 @@ class Mechanism(Protocol):
 
     @classmethod
     def refusal(cls, task: Task) -> str | None:
-        """Say in a few words why it cannot be used for a task; None if it can."""
-        return None
+        """Say why it is not offered for a task; None if it is. One whose audit broke its claim is not."""
+        from epsilens.mechanisms.audits import stored_audit
+
+        audit = stored_audit(cls.name)
+        return audit.sentence if audit is not None and audit.is_broken else None
 
     @classmethod
     def expected_seconds(cls, task: Task, n_budgets: int) -> float:

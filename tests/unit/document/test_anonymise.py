@@ -158,9 +158,8 @@ def test_a_decision_loses_the_names_in_what_was_compared() -> None:
     asked = {"protect": ["SECRET", "SECRET2"], "epsilon": {"SECRET": 1.0, "SECRET2": 2.0}}
     cost = example_document("whatif", provenance={"method": "exact", "settings": asked})
     named = budgets_text(cost)
-    audit = example_document("audit", mechanism="SECRET:module")
     decision = example_document("decision", cost=cost)
-    curve = decision.mechanisms[0].model_copy(update={"audit": audit})
+    curve = decision.mechanisms[0]
     chosen = decision.recommendation.model_copy(update={"sentence": f"Use {named}."})
     other = Alternative(**chosen.model_dump(), reason=f"{named} costs more.")
     changes = {"mechanisms": [curve], "recommendation": chosen, "alternatives": [other]}
