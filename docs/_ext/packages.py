@@ -24,6 +24,7 @@ PACKAGES = (
     "epsilens.mechanisms",
     "epsilens.audit",
     "epsilens.ridge",
+    "epsilens.private",
     "epsilens.masking",
     "epsilens.valuation",
     "epsilens.federated",

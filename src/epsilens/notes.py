@@ -87,6 +87,9 @@ NOTES: Mapping[str, NoteKind] = {
     "dependent-group": NoteKind("warning", "Membership of a group shows the protected answer."),
     "sampled-patterns": NoteKind("warning", "The patterns of a report were sampled."),
     "local-hashing": NoteKind("note", "Local hashing is weaker than randomised response here."),
+    "observed-classes": NoteKind(
+        "warning", "The classes of a private model were taken from the data.", has_names=False
+    ),
     "simulated": NoteKind("warning", "A seed was given, so the result protects nobody."),
     # The cost.
     "correction-conditions": NoteKind("warning", "Conditions of forward correction."),

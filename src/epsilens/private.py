@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 from epsilens._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from epsilens.models.private_logistic import PrivateLogisticRegression
     from epsilens.models.private_ridge import PrivateRidge
 
-__all__ = ["PrivateRidge"]
+__all__ = ["PrivateLogisticRegression", "PrivateRidge"]
 
-__getattr__, __dir__ = lazy_exports(__name__, {"epsilens.models.private_ridge": ["PrivateRidge"]})
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "epsilens.models.private_logistic": ["PrivateLogisticRegression"],
+        "epsilens.models.private_ridge": ["PrivateRidge"],
+    },
+)

@@ -12,14 +12,14 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from epsilens._types import FloatArray, WordArray
-from epsilens._validate import as_between, as_choice, as_generator, as_positive, as_share
-from epsilens.errors import InputError, PrivacyLeakWarning, setting
+from epsilens._types import FloatArray
+from epsilens._validate import as_between, as_choice, as_share
+from epsilens.errors import InputError, setting
 from epsilens.models.ball_ridge import adassp_releases, least_penalty, minimise_in_ball
-from epsilens.models.gaussian_release import FITS, GaussianRelease, epsilon_of_rho, rho_of_epsilon
+from epsilens.models.gaussian_release import FITS, GaussianRelease, epsilon_of_rho
+from epsilens.models.private_model import SOLVER_ALLOWANCE, PrivateModel
 from epsilens.models.ridge_bounds import (
     ALPHA_RANGE,
-    BOUND_RANGE,
     PENALTY_RANGE,
     RHO_RANGE,
     Adjacency,
@@ -32,16 +32,11 @@ from epsilens.models.ridge_bounds import (
     row_norms,
 )
 from epsilens.models.tables import checked_input
-from epsilens.notes import Note
 
-# How far, in sensitivities, a computed minimiser may lie from the exact one; each of two neighbours
-# may, so the sensitivity grows by twice this. Fixed beforehand: the noise must not depend on data.
-SOLVER_ALLOWANCE = 1e-5
-_EPSILON_RANGE = (1e-12, 1e8)
 _BOUNDS = ("x_bound", "y_bound", "coef_bound")
 
 
-class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateRidge(PrivateModel, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Ridge regression whose coefficients carry enough noise to be published.
 
     The model is fitted as usual, on records that are held within promised bounds, and normal noise
@@ -217,8 +212,7 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         generator = self._generator()
         rows, targets = checked_input(self, X, y, reset=True)
         penalty = self._penalty()
-        limit = self.max_total_rho
-        limit = None if limit is None else as_positive(limit, name="max_total_rho")
+        limit = self._limit()
         records = None if generator is not None else FITS.digests(rows, targets)
         if records is not None:
             FITS.total(records, rho, limit=limit)
@@ -244,7 +238,7 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
             self.releases_ = (plan.least_eigenvalue, plan.products, plan.moments)
             self.sensitivity_ = self.sigma_ = self.excess_risk_upper_bound_ = None
-        self.total_rho_ = None if records is None else _enter(records, rho, limit)
+        self.total_rho_ = None if records is None else self._enter(records, rho, limit)
         p = rows.shape[1]
         self.coef_ = theta[:p]
         self.intercept_ = float(theta[p] * bounds.constant) if bounds.constant else 0.0
@@ -301,7 +295,7 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         rows, targets = checked_input(self, X, y, reset=False)
-        _warn_of(
+        self._warn_of(
             "raw-statistic",
             "the share of clipped records is a function of the raw data and not private",
         )
@@ -335,7 +329,7 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "got 'adassp'. Fit several times with a seed and take the mean."
             )
         rows, _ = checked_input(self, X, None, reset=False)
-        _warn_of(
+        self._warn_of(
             "raw-statistic", "the expected excess risk is a function of these rows and not private"
         )
         lengths = row_norms(self.bounds_.rows(rows))
@@ -396,13 +390,13 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         as_choice(self.adjacency, ("add-remove", "replace-one"), name="adjacency")
         if self.delta is not None:
             as_share(self.delta, name="delta")
-        given, penalty = self._given_bounds(), self._penalty()
+        given, penalty = self._given_bounds(_BOUNDS), self._penalty()
         if "x_bound" in given:
             least, most = (share * given["x_bound"] ** 2 for share in PENALTY_RANGE)
             as_between(penalty, least, most, name="alpha")
-            self._constant(given["x_bound"])
+            self._half(given["x_bound"])
         if len(given) == len(_BOUNDS):
-            bounds = RidgeBounds(constant=self._constant(given["x_bound"]), **given)
+            bounds = RidgeBounds(constant=self._half(given["x_bound"]), **given)
             self.planned_release(bounds, rho=1.0)
 
     def _budget(self) -> float:
@@ -414,70 +408,21 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
         if self.rho is not None:
             return as_between(self.rho, *RHO_RANGE, name="rho")
-        if self.delta is None:
-            raise InputError(
-                f"{setting('epsilon')} must come with {setting('delta')}, got none. Use for "
-                "instance delta=1e-6, well below one over the number of records."
-            )
-        epsilon = as_between(self.epsilon, *_EPSILON_RANGE, name="epsilon")
-        rho = rho_of_epsilon(epsilon, as_share(self.delta, name="delta"))
-        return as_between(rho, *RHO_RANGE, name="rho")
-
-    def _generator(self) -> np.random.Generator | None:
-        if self.random_state is None:
-            return None
-        _warn_of(
-            "simulated",
-            "a seed was given, so this is a simulation and protects nobody",
-            stacklevel=4,
-        )
-        if isinstance(self.random_state, np.random.RandomState):
-            return np.random.default_rng(int(self.random_state.randint(2**31)))
-        return as_generator(self.random_state)
-
-    def _given_bounds(self) -> dict[str, float]:
-        given = {name: getattr(self, name) for name in _BOUNDS}
-        missing = [name for name, value in given.items() if value is None]
-        known = {
-            name: as_between(value, *BOUND_RANGE, name=name)
-            for name, value in given.items()
-            if value is not None
-        }
-        if missing and not self.bounds_from_data:
-            raise InputError(
-                f"{' and '.join(f'`{name}`' for name in missing)} must be given, from what is known "
-                "without looking at the data. bounds_from_data=True reads them off, and leaks."
-            )
-        return known
+        return self._rho_of_epsilon()
 
     def _bounds(self, rows: FloatArray, targets: FloatArray, penalty: float) -> RidgeBounds:
-        known = self._given_bounds()
+        known = self._given_bounds(_BOUNDS)
         missing = [name for name in _BOUNDS if name not in known]
         if missing:
-            _warn_of(
-                "bounds-from-data",
-                f"{', '.join(missing)} was read off the data, which no noise covers",
-                stacklevel=4,
-            )
+            self._warn_of_read_bounds(missing)
             is_own = not self.fit_intercept or self.intercept_constant is not None
-            constant = self._constant(math.inf) if is_own else None
+            constant = self._constant(math.inf, default=math.inf) if is_own else None
             known = bounds_of(rows, targets, penalty=penalty, known=known, constant=constant)
-        return RidgeBounds(constant=self._constant(known["x_bound"]), **known)
+        return RidgeBounds(constant=self._half(known["x_bound"]), **known)
 
-    def _constant(self, x_bound: float) -> float:
-        if not self.fit_intercept:
-            return 0.0
-        if self.intercept_constant is None:
-            return x_bound / 2.0
-        constant = as_between(self.intercept_constant, *BOUND_RANGE, name="intercept_constant")
-        if constant >= x_bound:
-            raise InputError(
-                argument="intercept_constant",
-                expected=f"below x_bound = {x_bound:g}",
-                got=f"{constant:g}",
-                hint="Features need room beside it.",
-            )
-        return constant
+    def _half(self, x_bound: float) -> float:
+        """Return the constant of the intercept's column: half of `x_bound` unless it is given."""
+        return self._constant(x_bound, default=x_bound / 2.0)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -535,21 +480,3 @@ def exact_coefficients(
     if distance < 2.0 * bounds.coef_bound and not within_allowance:
         raise too_small
     return found.theta
-
-
-def _enter(records: WordArray, rho: float, limit: float | None) -> float:
-    """Record a real fit, and warn if some of its records were used before."""
-    total = FITS.enter(records, rho, limit=limit)
-    if total.n_fits > 1:
-        _warn_of(
-            "released-before",
-            f"these records have been used in {total.n_fits} fits of this process, so ρ adds up to "
-            f"{total.rho:g}",
-            stacklevel=4,
-        )
-    return total.rho
-
-
-def _warn_of(code: str, leak: str, *, stacklevel: int = 3) -> None:
-    """Warn at the line of the user, who stands as many calls above."""
-    Note(code, f"PrivateRidge: {leak}.").warn(PrivacyLeakWarning, stacklevel=stacklevel)

@@ -189,8 +189,49 @@ def clip_rows(X: FloatArray, bound: float) -> FloatArray:
 _ROOM = 1e-12
 
 
+class _BoundedRows:
+    """Rows of features, with the constant of the intercept beside them, within a length."""
+
+    x_bound: float
+    constant: float
+
+    @property
+    def feature_bound(self) -> float:
+        """√(R² − c²): the longest row of features."""
+        ratio = self.constant / self.x_bound
+        return self.x_bound * math.sqrt((1.0 - ratio) * (1.0 + ratio))
+
+    def rows(self, X: FloatArray) -> FloatArray:
+        """Return clipped features, with the constant column if there is an intercept."""
+        clipped = clip_rows(X, self.feature_bound)
+        if not self.constant:
+            return clipped
+        return np.column_stack([clipped, np.full(len(X), self.constant)])
+
+
 @dataclass(frozen=True)
-class RidgeBounds:
+class RowBounds(_BoundedRows):
+    """What every row of a private classifier is held to.
+
+    Attributes
+    ----------
+    x_bound : float
+        C, the longest row, the constant of the intercept included.
+    constant : float
+        c, the value of the intercept's column; 0 without an intercept.
+
+    Examples
+    --------
+    >>> RowBounds(x_bound=5.0, constant=3.0).feature_bound
+    4.0
+    """
+
+    x_bound: float
+    constant: float
+
+
+@dataclass(frozen=True)
+class RidgeBounds(_BoundedRows):
     """What every record, and the coefficients, are held to.
 
     Attributes
@@ -217,19 +258,6 @@ class RidgeBounds:
     y_bound: float
     coef_bound: float
     constant: float
-
-    @property
-    def feature_bound(self) -> float:
-        """√(R² − c²): the longest row of features."""
-        ratio = self.constant / self.x_bound
-        return self.x_bound * math.sqrt((1.0 - ratio) * (1.0 + ratio))
-
-    def rows(self, X: FloatArray) -> FloatArray:
-        """Return clipped features, with the constant column if there is an intercept."""
-        clipped = clip_rows(X, self.feature_bound)
-        if not self.constant:
-            return clipped
-        return np.column_stack([clipped, np.full(len(X), self.constant)])
 
     def targets(self, y: FloatArray) -> FloatArray:
         """Return clipped targets."""
