@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
     from epsilens.data import Bins, Prepared
     from epsilens.data.expressions import Expression
     from epsilens.data.missing import MissingPolicy
-    from epsilens.data.prepare import Task
+    from epsilens.data.prepare import Task as TaskKind
     from epsilens.decision import Decision
     from epsilens.document import Baseline, DecisionDocument
+    from epsilens.document.decision import Protects, Trust
     from epsilens.influence.question import Epsilon
     from epsilens.masking import MaskStudy
+    from epsilens.mechanisms import Task
     from epsilens.risk import AttackStudy, RiskCurve
     from epsilens.whatif import LossChangeEstimate, WhatIf
 
@@ -152,7 +155,7 @@ class Study:
     candidates_are: str = "candidates"
     protected: tuple[str, ...] = field(default=(), init=False)
     _groups: tuple[tuple[str, Expression], ...] = field(default=(), init=False)
-    _task: Task = field(default="classification", init=False)
+    _task: TaskKind = field(default="classification", init=False)
     _is_given: bool = field(default=False, init=False)
     _fitted: dict[bool, WhatIf] = field(default_factory=dict, init=False)
     _grids: dict[str, tuple[float, ...]] = field(default_factory=dict, init=False)
@@ -388,6 +391,11 @@ class Study:
         """The model without any privacy: its outcomes on the test data, and its size."""
         return self.fitted().baseline_.numbers()
 
+    @property
+    def classes(self) -> tuple[object, ...]:
+        """The possible answers of the label: those declared, else those observed."""
+        return tuple(self.fitted().baseline_.label.categories or ())
+
     def asking(self, *, groups: Groups | None = None, declared: Sequence[str] = ()) -> Study:
         """Return a study of the same model that asks about other groups.
 
@@ -400,6 +408,47 @@ class Study:
         other = replace(self, groups=groups, declared=declared)
         other._fitted = self._fitted
         return other
+
+    def task(self, *, x_bound: float | None = None) -> Task:
+        """Return what a mechanism that trains on the true answers is tried on.
+
+        Parameters
+        ----------
+        x_bound : float, optional
+            As of `decide`.
+        """
+        import numpy as np
+
+        from epsilens.influence.baseline import BaselineModel
+        from epsilens.mechanisms import Task
+        from epsilens.models.scikit_learn import transform
+
+        prepared, baseline = self.prepared, self.fitted().baseline_
+        assert isinstance(baseline, BaselineModel)  # noqa: S101
+        rows = [
+            transform(baseline.transformers, table, what=what)
+            for table, what in ((prepared.X_train, "training"), (prepared.X_test, "test"))
+        ]
+        X, X_test = (
+            np.asarray(part if isinstance(part, np.ndarray) else part.toarray(), dtype=np.float64)
+            for part in rows
+        )
+        bound = math.sqrt(prepared.X_train.shape[1] + 1.0) if x_bound is None else x_bound
+        label = baseline.label
+        return Task(
+            X=X,
+            y=label.y.astype(np.intp),
+            X_test=X_test,
+            y_test=baseline.evaluation.y.astype(np.intp),
+            n_classes=label.n_classes,
+            table=prepared.X_train,
+            table_test=prepared.X_test,
+            label=self.label,
+            protected=self.protected,
+            x_bound=bound,
+            baseline=self.baseline,
+            declared=self.categories,
+        )
 
     # --- Answers ---
 
@@ -595,10 +644,12 @@ class Study:
                 hint="Leave it out, and predict a column of categories.",
             )
 
-    def _checked_delta(self, delta: float | None) -> float:
-        """Return the delta of DP-SGD; warn of one that would allow to publish a whole record."""
+    def _checked_delta(self, delta: float | None, *, is_needed: bool = True) -> float:
+        """Return the delta; warn of one that would allow to publish a whole record."""
         n_records = len(self.prepared.rows)
         sensible = f"1e-{len(str(n_records)) + 1}"
+        if delta is None and not is_needed:
+            return float(sensible)
         if delta is None:
             raise InputError(
                 f"{setting('mechanism', 'dpsgd')} needs {setting('delta')}, well below 1/{n_records}, one over "
@@ -615,7 +666,11 @@ class Study:
     def decide(
         self,
         *,
+        trust: Trust | None = None,
+        protects: Protects = "answer",
+        mechanisms: str | Sequence[str] | None = None,
         max_loss_increase: float | None = None,
+        max_accuracy_loss: float | None = None,
         max_attack_rate: float | None = None,
         max_advantage: float | None = None,
         confidence: float = 0.9,
@@ -623,24 +678,44 @@ class Study:
         proven_only: bool = False,
         seconds: float = 20.0,
         epsilon: Epsilon | None = None,
+        delta: float | None = None,
+        x_bound: float | None = None,
         method: str = "auto",
+        correction: str | None = None,
         shadow_models: int = 128,
         alpha: float | None = None,
         checkpoint: str | Path | None = None,
         progress: Progress | None = None,
     ) -> Decision:
-        """Pick the ε that the limits lead to.
+        """Pick the mechanism and the ε that the limits lead to.
 
-        The cost and the risk that were computed last are joined; what is missing is computed first.
+        The cost and the risk of randomised response that were computed last are joined; what is missing is
+        computed first. Where somebody is trusted with the true answers, mechanisms that train on them are
+        compared too.
 
         Parameters
         ----------
-        max_loss_increase, max_attack_rate, max_advantage, confidence, measured, proven_only, seconds
+        trust : {"nobody", "curator"}, optional
+            Who may see the true answers. None: the curator who holds the table, unless `correction`,
+            `identity`, an ε for each column or a randomising mechanism is asked for.
+        protects : {"answer", "record"}
+            The claim that is compared: mechanisms that protect less are not recommended.
+        mechanisms : str or sequence of str, optional
+            Names of the mechanisms to compare, such as "noisy-descent". None: all that are fast, and slow ones
+            that `seconds` allows.
+        max_loss_increase, max_accuracy_loss, max_attack_rate, max_advantage, confidence, measured, proven_only
             As of `epsilens.decision.decide`. Without a limit an advantage of at most 0.1 is the limit.
+        seconds : float
+            Time for training again where an estimate failed its check, and for slow mechanisms.
         epsilon : grid such as "0.1:10:30", number, list, or {column: epsilon}, optional
             Privacy budgets at which cost and risk are computed anew. None: those of the last ones.
-        method : str
-            Method of the cost, where it is computed.
+        delta : float in (0, 1), optional
+            Delta of mechanisms that need one. None: a power of ten well below one over the training records.
+        x_bound : float, optional
+            Largest length of a row of encoded features, the constant included; longer ones are shrunk. None:
+            the root of one more than the number of columns.
+        method, correction : str, optional
+            Method of the cost, and "forward" for a corrected loss, where they are computed.
         shadow_models : int
             Models that are attacked for every ε, where the risk is computed.
         alpha : float in [0, 1], optional
@@ -656,7 +731,9 @@ class Study:
             With `.recommendation`, `.document`, `.to_frame()` and `.plot()`.
         """
         from epsilens.decision import decide
+        from epsilens.decision.others import Comparison, preview_others
         from epsilens.decision.question import join, read_limits, require_one_mechanism
+        from epsilens.influence.question import read_grid
 
         if alpha is not None and self.identity is None:
             raise InputError(
@@ -666,6 +743,7 @@ class Study:
         share = as_unit(DEFAULT_ALPHA if alpha is None else alpha, name="alpha")
         limits: dict[str, Any] = {
             "max_loss_increase": max_loss_increase,
+            "max_accuracy_loss": max_accuracy_loss,
             "max_attack_rate": max_attack_rate,
             "max_advantage": max_advantage,
             "confidence": confidence,
@@ -673,7 +751,15 @@ class Study:
             "proven_only": proven_only,
             "seconds": seconds,
         }
-        read_limits(**limits)
+        checked = read_limits(**limits)
+        comparison = Comparison.read(
+            trust=trust,
+            protects=protects,
+            mechanisms=mechanisms,
+            is_local=correction is not None
+            or self.identity is not None
+            or isinstance(epsilon, Mapping),
+        )
         self._require_probabilities()
         if self.identity is not None:
             require_extra("explain", "explaining a model by SHAP", "shap")
@@ -689,9 +775,10 @@ class Study:
             # First: a missing extra, or an identity that is none, is found before the long work.
             masked = self._masked_columns(share, progress)
         self.require_factorisable("an attack")
-        if epsilon is not None or self._last_cost is None:
-            self.cost(epsilon=grid, method=method, progress=progress)
-        if epsilon is not None or self._last_risk is None:
+        corrected: dict[str, Any] = {} if correction is None else {"correction": correction}
+        if epsilon is not None or correction is not None or self._last_cost is None:
+            self.cost(epsilon=grid, method=method, progress=progress, **corrected)
+        if epsilon is not None or correction is not None or self._last_risk is None:
             with warnings.catch_warnings():
                 # The cost has warned of the same columns.
                 warnings.simplefilter("ignore", PrivacyLeakWarning)
@@ -700,10 +787,39 @@ class Study:
                     shadow_models=shadow_models,
                     checkpoint=checkpoint,
                     progress=progress,
+                    **corrected,
                 )
         assert self._last_cost is not None  # noqa: S101
         assert self._last_risk is not None  # noqa: S101
-        decision = decide(self._last_cost, self._last_risk, **limits, progress=progress)
+        others, task, level = [], None, 0.0
+        if comparison.names and self.weight is None:
+            task, level = self.task(x_bound=x_bound), self._checked_delta(delta, is_needed=False)
+            others = preview_others(
+                task,
+                comparison,
+                checked,
+                baseline_high=self._last_risk.document.cells[0].answer_inference_baseline_high
+                or 1.0,
+                budgets=None if epsilon is None else read_grid(grid),
+                delta=level,
+                seed=self.seed,
+                progress=progress,
+            )
+        decision = decide(
+            self._last_cost,
+            self._last_risk,
+            **limits,
+            trust=comparison.trust,
+            protects=comparison.protects,
+            others=others,
+            progress=progress,
+        )
+        if task is not None:
+            origin = decision.document.provenance
+            beside = {"x_bound": task.x_bound, "delta": level}
+            origin = origin.model_copy(update={"settings": origin.settings | beside})
+            told = decision.document.model_copy(update={"provenance": origin})
+            decision = replace(decision, document=told)
         if self.identity is not None:
             decision = self._with_lever(decision, masked, checkpoint, limits, progress)
         return self._with_notes(decision)
@@ -794,7 +910,7 @@ class Study:
             # The cost has warned of the same columns.
             warnings.simplefilter("ignore", PrivacyLeakWarning)
             other.risk(**self._risk_arguments, checkpoint=beside, progress=progress)
-        again = other.decide(**{**limits, **met}, progress=progress)
+        again = other.decide(**{**limits, **met}, trust="nobody", progress=progress)
         lever = masking_lever(decision, again, masked=masked)
         return replace(decision, document=document.model_copy(update={"lever": lever}))
 

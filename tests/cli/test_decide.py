@@ -14,7 +14,8 @@ from epsilens.document import load_document, to_dict
 
 SECRET = "unmistakable-secret"
 BASE = (
-    *("--label", "smokes", "--protect", "smokes", "--epsilon", "0.25,0.5,1,2,4,8"),
+    *("--label", "smokes", "--protect", "smokes", "--trust", "nobody"),
+    *("--epsilon", "0.25,0.5,1,2,4,8"),
     *("--shadow-models", "48", "--categories", "smokes=no|yes"),
 )
 
@@ -52,7 +53,8 @@ def test_without_a_limit_the_default_holds_and_is_named(file, capsys):
     arguments = (*BASE, "--epsilon", "0.1,0.2,0.5,4")
     assert run(file, *arguments) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "Use ε = 0.2. It is the largest ε of the grid within our default limit" in text
+    assert "Randomise the answers at ε = 0.2. At most 10.0% of the answers" in text
+    assert "It is the largest ε of the grid within our default limit" in text
     assert "Taking a randomised answer at face value is right 55.0% of the time." in text
     assert "choosing ε by them, leaks" in text
     assert run(file, *arguments, "--json") == 0
@@ -104,7 +106,8 @@ def test_the_ceiling_decides_unless_the_attack_that_was_tried_is_asked_for(file,
     # At the largest ε nearly every answer is passed on as it is.
     assert (tried.recommendation.epsilon, tried.recommendation.rests_on) == (8.0, "measured")
     assert tried.provenance.settings["measured"] is True
-    assert "A better attack may exist" in tried.recommendation.sentence
+    assert "A better attack may exist" in " ".join(tried.recommendation.details)
+    assert "only by the attack that was tried (measured)" in tried.recommendation.sentence
 
 
 @pytest.mark.parametrize("suffix", ["html", "json", "png", "svg"])
@@ -208,7 +211,11 @@ def test_a_stranger_s_file_leads_to_a_recommendation(tmp_path, capsys):
     assert run(path, *arguments) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "Kennung" in text  # left out, and said
-    assert "Use ε = 0.1. It is the largest ε of the grid within our default limit" in text
+    # The default limit is met by training on the true answers, and by the runner-up without trust.
+    assert "Train with noisy gradient descent at ε = 0.1 " in text
+    assert "(proven; our default limit)" in text
+    assert "Not recommended: randomised response at ε = 0.1. Nobody needs to see the true" in text
+    assert "Next: epsilens train" in text
 
 
 def test_demo_refuses_a_file_as_its_folder(tmp_path, capsys):

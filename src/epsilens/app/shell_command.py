@@ -25,10 +25,10 @@ def command_for(question: Question, limits: Limits, name: str) -> str:
     Examples
     --------
     >>> command_for(Question(label="smokes"), Limits(max_loss_increase=0.01), "my survey.csv")
-    "epsilens decide 'my survey.csv' --label smokes --protect smokes --max-loss-increase 0.01"
+    "epsilens decide 'my survey.csv' --label smokes --trust nobody --protect smokes --max-loss-increase 0.01"
     >>> known = Question(label="smokes", declared=["smokes"])
     >>> print(command_for(known, Limits(), "-v.csv"))
-    epsilens decide ./-v.csv --label smokes --protect smokes
+    epsilens decide ./-v.csv --label smokes --trust nobody --protect smokes
     # Not in it: which answers of 1 column everybody may know (--categories COL=A|B says that).
     >>> number = Question(label="income", protect=["sex"], model="ridge")
     >>> command_for(number, Limits(max_loss_increase=2.5), "a.csv")
@@ -38,6 +38,8 @@ def command_for(question: Question, limits: Limits, name: str) -> str:
     # Where no attack is measured, there is a cost to ask for but nothing to decide between.
     command = "decide" if question.has_attack else "whatif"
     words = ["epsilens", command, file, "--label", question.label]
+    if question.has_attack:
+        words += ["--trust", "nobody"]
     for column in question.protected:
         words += ["--protect", typed_name(column)]
     for option, limit, is_known in (

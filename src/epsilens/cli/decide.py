@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
 from epsilens.cli.ending import EXIT_LIMIT_NOT_MET
-from epsilens.cli.option_groups import Help, option, option_groups, switch
+from epsilens.cli.option_groups import Help, choice, option, option_groups, switch
 from epsilens.cli.options import (
     Checkpoint,
     Cluster,
@@ -33,14 +34,39 @@ if TYPE_CHECKING:
 
     from epsilens.document import DecisionDocument
 
+Trust: TypeAlias = Literal["nobody", "curator"]
+Protects: TypeAlias = Literal["answer", "record"]
+Correction: TypeAlias = Literal["none", "forward"]
+
 
 @option_groups
 def decide(
     data: Data,
     label: Label,
     protect: Protect = None,
+    trust: Annotated[
+        Trust | None,
+        choice(
+            Trust,
+            "Who may see the true answers: the curator who holds the table, or nobody, so that answers are "
+            "randomised before they are collected. curator unless given.",
+        ),
+    ] = None,
+    protects: Annotated[Protects, choice(Protects, "What the guarantee must cover.")] = "answer",
+    mechanism: Annotated[
+        str | None,
+        option(
+            "Mechanisms to compare, such as noisy-descent,dp-ebm; slow ones only when named, or within "
+            "--seconds.",
+            "NAME,..",
+        ),
+    ] = None,
     max_loss_increase: Annotated[
         float | None, option("Largest acceptable increase of the test loss.", "X")
+    ] = None,
+    max_accuracy_loss: Annotated[
+        float | None,
+        option("Largest acceptable loss of test accuracy in percentage points.", "POINTS"),
     ] = None,
     max_attack_rate: Annotated[
         float | None,
@@ -59,8 +85,25 @@ def decide(
         ),
     ] = None,
     epsilon: Annotated[
-        str, option("START:STOP:COUNT, lin:START:STOP:COUNT, or a list.", "GRID")
-    ] = DEFAULT_GRID,
+        str | None,
+        option(
+            "START:STOP:COUNT, lin:START:STOP:COUNT, or a list. For randomised response "
+            f"{DEFAULT_GRID} unless given.",
+            "GRID",
+        ),
+    ] = None,
+    delta: Annotated[
+        float | None,
+        option("Delta of mechanisms that need one; well below 1/rows unless given.", "D"),
+    ] = None,
+    x_bound: Annotated[
+        float | None,
+        option("Largest length of a row of features, for mechanisms that clip rows.", "B"),
+    ] = None,
+    correction: Annotated[
+        Correction | None,
+        choice(Correction, "Forward correction of the loss under randomised response."),
+    ] = None,
     confidence: Annotated[
         float,
         option("Confidence level of the interval whose upper end is compared with a limit.", "C"),
@@ -73,7 +116,9 @@ def decide(
     seconds: Annotated[
         float,
         option(
-            "Time for training again where an estimate of the cost failed its check.", "S", min=0
+            "Time for training again where an estimate failed its check, and for slow mechanisms.",
+            "S",
+            min=0,
         ),
     ] = 20.0,
     identity: Annotated[
@@ -108,12 +153,11 @@ def decide(
         ),
     ],
 ) -> None:
-    """Recommend a privacy budget: what each costs and what it buys, on one axis.
+    """Recommend a mechanism and a privacy budget: what each costs, and what an attacker gains.
 
-    Without a limit, the largest ε with an advantage of at most 0.1, our default.
+    Without a limit, the lowest cost with an advantage of at most 0.1, our default.
 
-    Example: [bold]epsilens decide survey.csv --label smokes --protect smokes --max-loss-increase 0.01
-    --max-attack-rate 0.9 --out report.html[/bold]
+    Example: [bold]epsilens decide survey.csv --label smokes --max-advantage 0.1 --out report.html[/bold]
     """
     output.check(
         (".html", ".json", ".png", ".svg"),
@@ -123,26 +167,36 @@ def decide(
     study = table.study(data, protect=comma_list(protect), identity=identity)
     with on_cluster(cluster), output.progress() as progress:
         decision = study.decide(
+            trust=trust,
+            protects=protects,
+            mechanisms=None if mechanism is None else comma_list([mechanism]),
             max_loss_increase=max_loss_increase,
+            max_accuracy_loss=max_accuracy_loss,
             max_attack_rate=max_attack_rate,
             max_advantage=max_advantage,
             confidence=confidence,
             measured=measured,
             proven_only=proven_only,
             seconds=seconds,
-            epsilon=read_epsilon(epsilon),
+            epsilon=None if epsilon is None else read_epsilon(epsilon),
+            delta=delta,
+            x_bound=x_bound,
+            correction=None if correction == "none" else correction,
             shadow_models=shadow_models,
             alpha=alpha,
             checkpoint=checkpoint,
             progress=progress,
         )
-    from epsilens.show import decision_chart
+    from epsilens.show import protection_chart
 
-    document = output.settle(decision.document)
+    document = output.settle(
+        with_command(decision.document, data, label=label, options=table, classes=study.classes)
+    )
     question = {"label": label, "data": printable(Path(data).name)}
-    output.write(document, chart=decision_chart, question=question)
+    output.write(document, chart=protection_chart, question=question)
     output.show(
         document,
+        places=(1 if len(document.mechanisms) > 1 else 0,),
         sentences=recommendation_lines(document),
         remarks=[
             "These numbers are functions of the raw records and not private: publishing them, or "
@@ -154,13 +208,71 @@ def decide(
         raise typer.Exit(EXIT_LIMIT_NOT_MET)
 
 
+def with_command(
+    document: DecisionDocument,
+    data: str,
+    *,
+    label: str,
+    options: TableOptions,
+    classes: Sequence[object],
+) -> DecisionDocument:
+    """Return a decision with the command that makes the recommended release, bounds included."""
+    import shlex
+
+    from epsilens.data.typed_names import typed_answer, typed_name
+    from epsilens.document.decision import RANDOMISED
+    from epsilens.document.wording import delta_text
+
+    chosen = document.recommendation
+    if chosen.epsilon is None or not chosen.holds or data == "-":
+        return document
+    words = ["epsilens"]
+    file = f"./{data}" if data.startswith("-") else data
+    known = f"{label}={'|'.join(typed_answer(str(answer)) for answer in classes)}"
+    settings = document.provenance.settings
+    if chosen.mechanism in RANDOMISED:
+        words += ["randomise", file]
+        for column in document.risk.protect:
+            words += ["--protect", typed_name(column)]
+        each = document.cost.provenance.settings.get("epsilon")
+        level = (
+            ",".join(f"{typed_name(name)}={one:.10g}" for name, one in each.items())
+            if isinstance(each, dict)
+            else f"{chosen.epsilon:.10g}"
+        )
+        words += ["--epsilon", level]
+    else:
+        words += ["train", file, "--label", label, "--mechanism", chosen.mechanism]
+        words += ["--epsilon", f"{chosen.epsilon:.10g}", "--delta", delta_text(chosen.delta)]
+        words += ["--protects", chosen.protects, "--x-bound", f"{settings['x_bound']:.10g}"]
+        for column in comma_list(options.drop):
+            words += ["--drop", typed_name(column)]
+    given = options.categories or ()
+    for text in given:
+        words += ["--categories", text]
+    if label in document.risk.protect and not any(text.startswith(f"{label}=") for text in given):
+        words += ["--categories", known]
+    words += ["--out", "released.csv" if chosen.mechanism in RANDOMISED else "model.json"]
+    told = chosen.model_copy(update={"command": shlex.join(words)})
+    return document.model_copy(update={"recommendation": told})
+
+
 def recommendation_lines(document: DecisionDocument) -> list[Text]:
-    """Return the recommendation, how often a randomised answer is the true one, and what masking does."""
+    """Return the recommendation, the other mechanisms, and what masking does."""
     from rich.text import Text
 
-    lines = [Text(document.recommendation.sentence, style="bold")]
+    from epsilens.document.decision import answer_title
+
+    chosen = document.recommendation
+    lines = [Text(chosen.sentence, style="bold"), *map(Text, chosen.details)]
     if (fact := document.face_value()) is not None:
         lines.append(Text(fact))
+    lines += [
+        Text(f"Not recommended: {answer_title(other)}. {other.reason}")
+        for other in document.alternatives
+    ]
+    if chosen.command is not None:
+        lines.append(Text(f"Next: {chosen.command}"))
     if document.lever is not None:
         gone = ", ".join(document.lever.masked)
         lines.append(Text(f"Masking {gone}: {document.lever.sentence}"))

@@ -48,12 +48,6 @@ MissingAnswersChoice = Literal["error", "drop", "category"]
 
 def randomise(
     data: Data,
-    protect: Annotated[
-        list[str], option("The columns to randomise (repeat, or separate by commas).", "COL")
-    ],
-    epsilon: Annotated[
-        str, option("Budget per column, at most 40 or inf: one number, or COL=E,COL=E.", "E")
-    ],
     out: Annotated[
         Path,
         option(
@@ -62,6 +56,22 @@ def randomise(
             "FILE",
         ),
     ],
+    protect: Annotated[
+        list[str] | None,
+        option("The columns to randomise (repeat, or separate by commas).", "COL"),
+    ] = None,
+    epsilon: Annotated[
+        str | None,
+        option("Budget per column, at most 40 or inf: one number, or COL=E,COL=E.", "E"),
+    ] = None,
+    decision: Annotated[
+        Path | None,
+        option(
+            "Decision of `epsilens decide --out FILE.json`: its columns and its budget, instead of "
+            "--protect and --epsilon.",
+            "FILE",
+        ),
+    ] = None,
     drop: Annotated[
         list[str] | None,
         option("Leave a column out of the release (repeat, or separate by commas).", "COL"),
@@ -131,7 +141,23 @@ def randomise(
     from epsilens.data.files import WRITABLE_SUFFIXES
     from epsilens.document import to_json
 
-    budget = _budget(comma_list(protect), epsilon)
+    if decision is not None:
+        if protect or epsilon is not None:
+            raise InputError(
+                "`--decision` has columns and budget, so `--protect` and `--epsilon` cannot be used with it. "
+                "Leave them out, or leave it out."
+            )
+        budget = _decided_budget(decision)
+    else:
+        missing_options = [
+            name for name, given in (("--protect", protect), ("--epsilon", epsilon)) if not given
+        ]
+        if missing_options:
+            raise InputError(
+                f"`{missing_options[0]}` must be given, got none. Name the columns and the budget, or give "
+                "`--decision`."
+            )
+        budget = _budget(comma_list(protect), str(epsilon))
     limit = None if total_budget is None else as_positive(total_budget, name="budget")
     if out.is_symlink():  # the receipt belongs beside the table, not beside its alias
         out = target_file(out)
@@ -197,6 +223,36 @@ def randomise(
             remarks.append("Note: the release is written as UTF-8.")
         remarks += [note.render() for note in document.notes if note not in warned]
         _print(document, remarks, out=out, receipt=receipt)
+
+
+def _decided_budget(file: Path) -> Budget:
+    """Return columns and budget of a decision; refuse one that recommends another mechanism."""
+    from epsilens.channels import Budget
+    from epsilens.channels.release import require_drawable
+    from epsilens.document import DecisionDocument, load_document
+    from epsilens.document.decision import RANDOMISED
+
+    found = load_document(file)
+    if not isinstance(found, DecisionDocument):
+        raise InputError(
+            argument="decision",
+            expected="a decision",
+            got=f"a document of kind {found.kind}",
+            hint="Write one with `epsilens decide --out FILE.json`.",
+        )
+    chosen = found.recommendation
+    if chosen.mechanism not in RANDOMISED:
+        raise InputError(
+            f"`--decision` recommends {chosen.mechanism}, which randomises no answers. Use `epsilens train`, or "
+            "decide with `--trust nobody`."
+        )
+    if chosen.epsilon is None:
+        raise InputError("`--decision` recommends no budget. Decide again with other limits.")
+    given = found.cost.provenance.settings.get("epsilon")
+    each = given if isinstance(given, dict) else dict.fromkeys(found.risk.protect, chosen.epsilon)
+    budget = Budget({name: float(each[name]) for name in found.risk.protect})
+    require_drawable(budget)
+    return budget
 
 
 def _budget(columns: Sequence[str], text: str) -> Budget:

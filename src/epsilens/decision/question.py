@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from epsilens._validate import as_at_least_zero, as_loss_limit, as_share
+from epsilens._validate import as_at_least_zero, as_between, as_loss_limit, as_share
 from epsilens.document import RiskDocument, WhatIfDocument
 from epsilens.document.decision import Point, joined_points
 from epsilens.document.wording import EVERYBODY
@@ -28,19 +28,47 @@ NO_COST = 0.001
 
 @dataclass(frozen=True)
 class CheckedLimits:
-    """Checked limits; at least one of the first three is set."""
+    """Checked limits; at least one of the first four is set.
+
+    Attributes
+    ----------
+    loss : float or None
+        Largest increase of the mean test loss.
+    accuracy : float or None
+        Largest loss of test accuracy, as a share.
+    rate : float or None
+        Largest share of answers that an attacker guesses.
+    advantage : float or None
+    confidence : float
+    seconds : float
+    is_default : bool
+        Whether the limit is the default of epsilens.
+    """
 
     loss: float | None
+    accuracy: float | None
     rate: float | None
     advantage: float | None
     confidence: float
     seconds: float
     is_default: bool = False
 
+    @property
+    def has_cost(self) -> bool:
+        """Whether the cost is limited."""
+        return self.loss is not None or self.accuracy is not None
+
+    def bears(self, loss_increase: float, accuracy_loss: float) -> bool:
+        """Say whether a cost is within its limit."""
+        if self.accuracy is not None:
+            return accuracy_loss <= self.accuracy
+        return self.loss is None or loss_increase <= self.loss
+
 
 def read_limits(
     *,
     max_loss_increase: float | None = None,
+    max_accuracy_loss: float | None = None,
     max_attack_rate: float | None = None,
     max_advantage: float | None = None,
     confidence: float = SIMULATED_CONFIDENCE,
@@ -65,6 +93,16 @@ def read_limits(
             "expected one limit on the attack, got two. Give "
             f"{setting('max_attack_rate')} or {setting('max_advantage')}."
         )
+    if max_loss_increase is not None and max_accuracy_loss is not None:
+        raise InputError(
+            "expected one limit on the cost, got two. Give "
+            f"{setting('max_loss_increase')} or {setting('max_accuracy_loss')}."
+        )
+    if max_accuracy_loss is not None and confidence > SIMULATED_CONFIDENCE:
+        raise InputError(
+            f"{setting('confidence')} above {SIMULATED_CONFIDENCE:g} needs {setting('max_loss_increase')}: the "
+            f"range of the accuracy is known for {SIMULATED_CONFIDENCE:g}. Ask for less confidence, or limit the loss."
+        )
     if measured and proven_only:
         raise InputError(
             f"{setting('measured')} and {setting('proven_only')} contradict each other. Leave one of them "
@@ -77,10 +115,14 @@ def read_limits(
             got=f"{max_attack_rate:g}",
             hint="Give a share, for instance 0.8.",
         )
-    is_default = max_loss_increase is None and max_attack_rate is None and max_advantage is None
+    given = (max_loss_increase, max_accuracy_loss, max_attack_rate, max_advantage)
+    is_default = all(limit is None for limit in given)
     advantage = DEFAULT_MAX_ADVANTAGE if is_default else max_advantage
     return CheckedLimits(
         loss=None if max_loss_increase is None else as_loss_limit(max_loss_increase),
+        accuracy=None
+        if max_accuracy_loss is None
+        else as_between(max_accuracy_loss, 0.0, 100.0, name="max_accuracy_loss") / 100.0,
         rate=None if max_attack_rate is None else as_share(max_attack_rate, name="max_attack_rate"),
         advantage=None if advantage is None else as_share(advantage, name="max_advantage"),
         confidence=as_share(confidence, name="confidence"),

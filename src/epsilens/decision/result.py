@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,9 @@ class Standing:
     advantage : float or None
         The proven advantage: of the answers that other data do not give away, the share that becomes
         guessable.
+    accuracy_loss : float
+        The largest loss of test accuracy that must be reckoned with, as a share; infinite where it is not
+        known.
     """
 
     epsilon: float
@@ -53,6 +57,7 @@ class Standing:
     attack_high: float | None
     is_trusted: bool
     advantage: float | None = None
+    accuracy_loss: float = math.inf
 
 
 @dataclass(frozen=True, repr=False)
@@ -172,12 +177,13 @@ class Decision(Documented):
         """
         import pandas as pd
 
+        chosen = self.document.randomised
         rows = [
             {
                 "epsilon": point.epsilon,
                 **{name: getattr(point.cost, name) for name in _COST_COLUMNS},
                 **{name: getattr(point.risk, name) for name in _RISK_COLUMNS},
-                "recommended": point.epsilon == self.recommendation.epsilon,
+                "recommended": point.epsilon == chosen.epsilon,
             }
             for point in joined_points(self.document.cost, self.document.risk)
         ]
@@ -186,14 +192,15 @@ class Decision(Documented):
         numbers = [name for name in columns if name not in {"trusted", "recommended"}]
         return like(frame.astype(dict.fromkeys(numbers, "float64")), self.template)
 
-    def plot(self) -> alt.VConcatChart:
-        """Draw cost and attack one above the other, on one axis."""
-        from epsilens.show import decision_chart
+    def plot(self) -> alt.LayerChart | alt.VConcatChart:
+        """Draw the mechanisms against each other; cost above attack where there is only one."""
+        from epsilens.show import protection_chart
 
-        return decision_chart(self.document)
+        return protection_chart(self.document)
 
     def __repr__(self) -> str:
-        said = (f"Decision({len(self.standings)} epsilon)", self.recommendation.sentence)
+        chosen = self.recommendation
+        said = (f"Decision({len(self.standings)} epsilon)", chosen.sentence, *chosen.details)
         return "\n".join(filter(None, [*said, self.document.face_value()]))
 
     def _repr_html_(self) -> str:

@@ -6,10 +6,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import Literal, TypeAlias, TypeVar
 
 from epsilens._types import Progress
+from epsilens.decision.compare import (
+    Candidate,
+    Compared,
+    choose,
+    mechanism_details,
+    nearest_sentence,
+    previewed_standings,
+    short_sentence,
+)
 from epsilens.decision.question import (
     CLEAR_COST,
     NO_COST,
@@ -32,9 +42,9 @@ from epsilens.document import (
     WhatIfCell,
     WhatIfDocument,
 )
-from epsilens.document.clauses import PROVES
-from epsilens.document.decision import MechanismName, Point
-from epsilens.document.wording import cost_type
+from epsilens.document.clauses import PROVES, outcome_interval
+from epsilens.document.decision import Point, Protects, Rule, Trust
+from epsilens.document.wording import cost_type, epsilon_text
 from epsilens.errors import InputTypeError
 from epsilens.notes import distinct_notes
 from epsilens.risk import RiskCurve
@@ -50,15 +60,19 @@ def decide(
     risk: RiskCurve | RiskDocument,
     *,
     max_loss_increase: float | None = None,
+    max_accuracy_loss: float | None = None,
     max_attack_rate: float | None = None,
     max_advantage: float | None = None,
     confidence: float = SIMULATED_CONFIDENCE,
     measured: bool = False,
     proven_only: bool = False,
     seconds: float = RETRAINING_SECONDS,
+    trust: Trust = "nobody",
+    protects: Protects = "answer",
+    others: Sequence[Compared] = (),
     progress: Progress | None = None,
 ) -> Decision:
-    """Pick the ε that the limits lead to.
+    """Pick the mechanism and the ε that the limits lead to.
 
     With a limit on the loss, the smallest ε that meets it, which has the smallest advantage. With a limit
     on the attack, the largest ε that meets it. With one of each, the smallest ε that meets both. Without
@@ -73,6 +87,8 @@ def decide(
         Result of `AttackStudy.estimate` for the same columns on the same grid, or its document.
     max_loss_increase : float, optional
         Largest acceptable increase of the mean test loss.
+    max_accuracy_loss : float in [0, 100], optional
+        Largest acceptable loss of test accuracy in percentage points, instead of a loss.
     max_attack_rate : float in (0, 1), optional
         Largest share of answers that attackers may guess.
     max_advantage : float in (0, 1), optional
@@ -90,6 +106,12 @@ def decide(
     seconds : float
         Time for training again. Where the cost at an ε failed its check and could change the decision,
         it is measured by training again; a document alone cannot do that.
+    trust : {"nobody", "curator"}
+        Who may see the true answers.
+    protects : {"answer", "record"}
+        The claim that is compared: mechanisms that protect less are not recommended.
+    others : sequence of Compared
+        Further mechanisms on the same data, with the previews of their costs.
     progress : callable, optional
         Called with (done, total, what).
 
@@ -138,6 +160,7 @@ def decide(
     """
     limits = read_limits(
         max_loss_increase=max_loss_increase,
+        max_accuracy_loss=max_accuracy_loss,
         max_attack_rate=max_attack_rate,
         max_advantage=max_advantage,
         confidence=confidence,
@@ -176,6 +199,7 @@ def decide(
                 attack_high=point.risk.answer_inference_high if simulated else None,
                 is_trusted=point.cost.trusted,
                 advantage=point.risk.advantage,
+                accuracy_loss=_accuracy_loss(cost.document, point.cost),
             )
             for point in points
         )
@@ -189,12 +213,40 @@ def decide(
     several = len(risk.document.protect) > 1
     curve = MechanismCurve.of_randomised_response(cost.document, risk.document)
     words = RecommendationWords(standings, points, cost.document, limits, several=several)
-    chosen = _recommend(standings, points, limits, words, cost, curve.mechanism)
+    free = last_within(
+        reversed(points),
+        lambda point: (
+            point.cost.trusted and _costs_nothing(point.cost, cost.document.baseline.loss)
+        ),
+    )
+    randomised = _recommend(curve, standings, limits).model_copy(
+        update={
+            "no_cost_from": None if free is None else free.epsilon,
+            "proof_up_to": attack_limit(standings, advantage=PROVES)[0],
+        }
+    )
+    few = cost.has_few_runs and limits.has_cost
+    candidates = [Candidate(curve, standings, words.said(randomised, curve, few=few))]
+    high = risk.document.cells[0].answer_inference_baseline_high or 1.0
+    for other in others:
+        shown, known = previewed_standings(other.curve, other.previews, limits, high)
+        answer = _recommend(shown, known, limits)
+        found = Candidate(shown, known, answer)
+        if (cell := found.cell()) is None:
+            said, details = nearest_sentence(found, limits), []
+        else:
+            named = f"ε = {epsilon_text(answer.epsilon)}"
+            said = short_sentence(answer, cell, limits, named=named, kind="estimated")
+            details = mechanism_details(answer, cell, limits, baseline=high)
+        answer = answer.model_copy(update={"sentence": said, "details": details})
+        candidates.append(replace(found, answer=answer))
+    chosen, alternatives = choose(candidates, limits, trust=trust, protects=protects)
     spent = (cost.document.provenance.seconds, risk.document.provenance.seconds)
     notes = [ANSWERS_ALL_AT_ONCE] if several and limits.rate is not None else []
+    is_randomised = chosen.mechanism == curve.mechanism
     here = next((point.cost for point in points if point.epsilon == chosen.epsilon), None)
     types: dict[str, NumberType] = {
-        "max_loss_increase": cost_type(cost.document, here),
+        "max_loss_increase": cost_type(cost.document, here) if is_randomised else "estimated",
         "advantage": "proven",
         "attack_rate_ceiling": "proven given b",
         "max_advantage": "proven",
@@ -207,10 +259,13 @@ def decide(
             method="decision",
             settings={
                 "max_loss_increase": limits.loss,
+                "max_accuracy_loss": max_accuracy_loss,
                 "max_attack_rate": limits.rate,
                 "max_advantage": limits.advantage,
                 "confidence": limits.confidence,
                 "measured": bool(measured),
+                "trust": trust,
+                "protects": protects,
             },
             seed=cost.document.provenance.seed,
             simulated=cost.document.provenance.simulated or risk.document.provenance.simulated,
@@ -222,7 +277,12 @@ def decide(
         cost=cost.document,
         risk=risk.document,
         recommendation=chosen,
-        mechanisms=[curve],
+        alternatives=alternatives,
+        mechanisms=[
+            one.curve
+            for one in candidates
+            if protects == "answer" or one.curve.protects == "record"
+        ],
     )
     return Decision(document, standings)
 
@@ -319,6 +379,14 @@ def _costs_nothing(cell: WhatIfCell, loss: float | None) -> bool:
     return is_small or high <= NO_COST * loss
 
 
+def _accuracy_loss(cost: WhatIfDocument, cell: WhatIfCell) -> float:
+    """Return the largest loss of accuracy that one release must be reckoned with, as a share."""
+    interval = outcome_interval(cost, cell, "accuracy")
+    if not cell.trusted or interval is None or interval.low is None:
+        return math.inf
+    return -interval.low
+
+
 def _unsettled(
     standings: Sequence[Standing],
     points: Sequence[Point],
@@ -329,68 +397,67 @@ def _unsettled(
     most, _ = attack_limit(standings, rate=limits.rate, advantage=limits.advantage)
     if most is None:
         return None
-    if limits.loss is None:
+    if not limits.has_cost:
         here = next(standing for standing in standings if standing.epsilon == most)
         if not here.is_trusted:
             return most
     for standing, point in zip(reversed(standings), reversed(points), strict=True):
-        if limits.loss is None and not limits.is_default:
+        if not limits.has_cost and not limits.is_default:
             break
         if not standing.is_trusted:
             return standing.epsilon
         # Smaller ε change nothing.
-        if limits.loss is None and not _costs_nothing(point.cost, loss):
+        if not limits.has_cost and not _costs_nothing(point.cost, loss):
             break
-        if limits.loss is not None and not standing.loss_increase <= limits.loss:
+        if not limits.bears(standing.loss_increase, standing.accuracy_loss):
             break
     return None
 
 
 def _recommend(
-    standings: Sequence[Standing],
-    points: Sequence[Point],
-    limits: CheckedLimits,
-    words: RecommendationWords,
-    cost: LossChangeEstimate,
-    mechanism: MechanismName,
+    curve: MechanismCurve, standings: Sequence[Standing], limits: CheckedLimits
 ) -> Recommendation:
-    loss = cost.document.baseline.loss
-    least = standings[0].epsilon if limits.loss is None else loss_limit(standings, limits.loss)
-    most, rests_on = attack_limit(standings, rate=limits.rate, advantage=limits.advantage)
-    rule: Literal["max_loss_increase", "max_attack_rate", "max_advantage", "both"] = "both"
-    if limits.rate is None and limits.advantage is None:
-        rule = "max_loss_increase"
-    elif limits.loss is None:
-        rule = "max_attack_rate" if limits.advantage is None else "max_advantage"
-    free = last_within(
-        reversed(points), lambda point: point.cost.trusted and _costs_nothing(point.cost, loss)
+    """Return the answer of one mechanism, without words."""
+    within = last_within(
+        reversed(standings), lambda one: limits.bears(one.loss_increase, one.accuracy_loss)
     )
+    least = None if within is None else within.epsilon
+    if not limits.has_cost:
+        least = standings[0].epsilon
+    most, rests_on = attack_limit(standings, rate=limits.rate, advantage=limits.advantage)
+    rule: Rule = "both"
+    if limits.rate is None and limits.advantage is None:
+        rule = "max_loss_increase" if limits.accuracy is None else "max_accuracy_loss"
+    elif not limits.has_cost:
+        rule = "max_attack_rate" if limits.advantage is None else "max_advantage"
     found = Recommendation(
-        mechanism=mechanism,
+        mechanism=curve.mechanism,
+        trust=curve.trust,
+        protects=curve.protects,
         epsilon=None,
         holds=False,
         sentence="",
         rule=rule,
         confidence=limits.confidence,
         max_loss_increase=limits.loss,
+        max_accuracy_loss=None if limits.accuracy is None else 100.0 * limits.accuracy,
         max_attack_rate=limits.rate,
         max_advantage=limits.advantage,
         is_default=limits.is_default,
-        no_cost_from=None if free is None else free.epsilon,
-        proof_up_to=attack_limit(standings, advantage=PROVES)[0],
     )
     if least is None or most is None or least > most:
-        return found.model_copy(update={"sentence": words.none(found, least, most)})
-    chosen = most if limits.loss is None else least
+        return found.model_copy(update={"least": least if limits.has_cost else None, "most": most})
+    chosen = least if limits.has_cost else most
     here = next(standing for standing in standings if standing.epsilon == chosen)
+    cell = curve.cells[list(standings).index(here)]
     if limits.rate is not None and here.attack_ceiling is not None:
         # At the chosen ε itself the ceiling may be low enough, though not up to the largest.
         rests_on = "proven" if here.attack_ceiling <= limits.rate else rests_on
-    few = cost.has_few_runs and limits.loss is not None
-    found = found.model_copy(
+    return found.model_copy(
         update={
             "epsilon": chosen,
-            "holds": not few,
+            "delta": cell.delta,
+            "holds": True,
             "advantage": here.advantage,
             "attack_rate_ceiling": here.attack_ceiling,
             "rests_on": rests_on,
@@ -398,4 +465,3 @@ def _recommend(
             "most": most,
         }
     )
-    return found.model_copy(update={"sentence": words.chosen(found, few=few)})

@@ -7,9 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 
 from epsilens._validate import LARGEST_FINITE_EPSILON
+from epsilens.decision.compare import short_sentence
 from epsilens.decision.question import CheckedLimits
 from epsilens.decision.result import Standing
-from epsilens.document import Recommendation, WhatIfDocument
+from epsilens.document import MechanismCurve, Recommendation, WhatIfDocument
 from epsilens.document.clauses import (
     PROVES,
     baseline_text,
@@ -56,65 +57,79 @@ class RecommendationWords:
         self.several = several
         self.answers = "of the people's answers, all at once" if several else "of the answers"
 
-    def chosen(self, found: Recommendation, *, few: bool) -> str:
-        """Say what was chosen, within which limit, and what it means."""
-        assert found.epsilon is not None  # noqa: S101
+    def said(self, found: Recommendation, curve: MechanismCurve, *, few: bool) -> Recommendation:
+        """Return an answer with its sentence and its details."""
+        if found.epsilon is None:
+            sentence = self.none(found.least, found.most)
+            changes = {"sentence": sentence, "details": self._ends(found)}
+            return found.model_copy(update=changes | {"least": None, "most": None})
         here = self.standings[found.epsilon]
-        named = spending_text(self.cost, self.points[found.epsilon].cost)
+        point = self.points[found.epsilon]
+        named = spending_text(self.cost, point.cost)
+        details = [f"It is {self._why(here)}."]
         if few:
-            parts = [
-                "Fewer than 19 retrainings a cell are too few to be sure, so no ε is recommended.",
-                f"{named} would be {self._why(here)}.",
-            ]
+            sentence = (
+                "Fewer than 19 retrainings a cell are too few to be sure, so no ε is recommended."
+            )
+            details = [f"{named} would be {self._why(here)}."]
         else:
-            parts = [f"Use {named}.", f"It is {self._why(here)}."]
+            cell = curve.cells[list(self.points).index(found.epsilon)]
+            kind = cost_type(self.cost, point.cost)
+            sentence = short_sentence(
+                found, cell, self.limits, named=named, kind=kind, several=self.several
+            )
         smaller = [s for s in self.standings.values() if s.epsilon < here.epsilon]
-        if self.limits.loss is not None and smaller and not smaller[-1].is_trusted:
+        if self.limits.has_cost and smaller and not smaller[-1].is_trusted:
             # The next smaller ε was not ruled out: its cost is not known.
             at = epsilon_text(smaller[-1].epsilon)
-            parts.append(f"At ε = {at} the estimate failed its check and was not measured.")
-        parts.append(self._people(here))
-        parts += self._attack(here, found)
+            details.append(f"At ε = {at} the estimate failed its check and was not measured.")
+        details.append(self._people(here))
+        details += self._attack(here, found)
         if found.rule == "both" and found.least != found.most:
-            parts.append(self._range(found))
-        parts += self._ends(found)
+            details.append(self._range(found))
+        details += self._ends(found)
         if LARGEST_FINITE_EPSILON < found.epsilon < math.inf:
-            parts.append(
+            details.append(
                 f"A release above ε = {LARGEST_FINITE_EPSILON:g} protects nobody and is refused: release "
                 "at a smaller ε, or at ε = ∞ and say so."
             )
-        return " ".join(parts)
+        return found.model_copy(update={"sentence": sentence, "details": details, "holds": not few})
 
-    def none(self, found: Recommendation, least: float | None, most: float | None) -> str:
+    def none(self, least: float | None, most: float | None) -> str:
         """Say that no ε will do, and what comes nearest."""
-        if self.limits.loss is not None and least is None:
-            said = self._too_dear(self.limits.loss)
-        elif most is None:
-            said = self._too_exposed()
-        else:
-            assert least is not None  # noqa: S101
-            private, accurate = self.standings[most], self.standings[least]
-            said = (
-                f"No ε of the grid meets both limits. The loss asks for ε = {epsilon_text(least)} or more, "
-                f"where {self._proof(accurate)}. The limit on the attack asks for ε = "
-                f"{epsilon_text(most)} or less, where {self._loss(private)}."
-            )
-        return " ".join([said, *self._ends(found)])
+        if self.limits.has_cost and least is None:
+            return self._too_dear()
+        if most is None:
+            return self._too_exposed()
+        assert least is not None  # noqa: S101
+        private, accurate = self.standings[most], self.standings[least]
+        cost = "loss" if self.limits.accuracy is None else "accuracy"
+        return (
+            f"No ε of the grid meets both limits. The {cost} asks for ε = {epsilon_text(least)} or more, "
+            f"where {self._proof(accurate)}. The limit on the attack asks for ε = "
+            f"{epsilon_text(most)} or less, where {self._loss(private)}."
+        )
 
     def _why(self, here: Standing) -> str:
         """Name the limit that an ε is the best choice within."""
-        limits, loss, attack = self.limits, self.limits.loss, None
+        limits, attack = self.limits, None
         if limits.advantage is not None:
             attack = f"an advantage of at most {limits.advantage:g}"
         elif limits.rate is not None:
             attack = f"at most {100 * limits.rate:.4g}% {self.answers} guessed"
         if limits.is_default:
             attack = f"our default limit, {attack}; you gave none"
-        elif loss is None:
+        elif not limits.has_cost:
             attack = f"your limit, {attack}"
-        if loss is None:
+        if limits.accuracy is not None:
+            rise = (
+                f"at most {100 * limits.accuracy:g} points of accuracy lost ({self.sure} sure: "
+                f"{100 * here.accuracy_loss:.3g})"
+            )
+        elif limits.loss is not None:
+            rise = f"a loss increase of at most {limits.loss:g} ({self.sure} sure: {here.loss_increase:+.3g})"
+        else:
             return f"the largest ε of the grid within {attack}"
-        rise = f"a loss increase of at most {loss:g} ({self.sure} sure: {here.loss_increase:+.3g})"
         if attack is None:
             return f"the most private choice within your limit, {rise}"
         return f"the most private choice within both limits: {rise}, and {attack}"
@@ -143,6 +158,11 @@ class RecommendationWords:
         return f"Of 1,000 people the model gets {right} ({cost_type(self.cost, cell)})."
 
     def _loss(self, here: Standing) -> str:
+        if self.limits.accuracy is not None and math.isfinite(here.accuracy_loss):
+            return (
+                f"one release may cost {100 * here.accuracy_loss:.3g} points of accuracy "
+                f"({self.sure} sure)"
+            )
         if not math.isfinite(here.loss_increase):
             return "there is no estimate of the cost"
         return (
@@ -225,14 +245,22 @@ class RecommendationWords:
         )
         return [f"{free}; {proof}."]
 
-    def _too_dear(self, limit: float) -> str:
-        none = f"No ε of the grid keeps the increase of the test loss within {limit:g}"
-        known = [s for s in self.standings.values() if math.isfinite(s.loss_increase)]
+    def _too_dear(self) -> str:
+        limits = self.limits
+        if limits.accuracy is not None:
+            none = f"No ε of the grid keeps the loss of accuracy within {100 * limits.accuracy:g} points"
+        else:
+            none = f"No ε of the grid keeps the increase of the test loss within {limits.loss:g}"
+
+        def cost(one: Standing) -> float:
+            return one.loss_increase if limits.accuracy is None else one.accuracy_loss
+
+        known = [s for s in self.standings.values() if math.isfinite(cost(s))]
         if not known:
             return f"{none}: there is no estimate of it. Retrain, or ask for another method."
-        nearest = min(known, key=lambda s: s.loss_increase)
+        nearest = min(known, key=cost)
         failed = [s.epsilon for s in self.standings.values() if s not in known]
-        if nearest.loss_increase <= limit and failed:
+        if limits.bears(nearest.loss_increase, nearest.accuracy_loss) and failed:
             return (
                 f"{none} for certain: at ε = {epsilon_text(max(failed))} the estimate of the cost failed its "
                 "own check. Retrain, or leave that ε out."

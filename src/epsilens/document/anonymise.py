@@ -192,12 +192,11 @@ def _anonymous(document: _D, columns: _Names, groups: _Names) -> _D:
         # The same column has the same number in both: cost first, as it is shown.
         changes["cost"] = cost = _anonymous(document.cost, columns, groups)
         changes["risk"] = _anonymous(document.risk, columns, groups)
-        if (named := budgets_text(document.cost)) is not None:
-            numbered = budgets_text(cost) or ""
-            changes["recommendation"] = _said_with(document.recommendation, named, numbered)
-            changes["alternatives"] = [
-                _said_with(other, named, numbered) for other in document.alternatives
-            ]
+        named, numbered = budgets_text(document.cost), budgets_text(cost) or ""
+        changes["recommendation"] = _said_with(document.recommendation, named, numbered)
+        changes["alternatives"] = [
+            _said_with(other, named, numbered) for other in document.alternatives
+        ]
         if document.lever is not None:
             masked = [columns(name) for name in document.lever.masked]
             changes["lever"] = document.lever.model_copy(update={"masked": masked})
@@ -231,11 +230,14 @@ def _anonymous(document: _D, columns: _Names, groups: _Names) -> _D:
     return document.model_copy(update=changes)
 
 
-def _said_with(chosen: _R, named: str, numbered: str) -> _R:
-    """Return a recommendation that names columns by their numbers."""
-    texts = {name: getattr(chosen, name, None) for name in ("sentence", "reason")}
-    said = {name: text.replace(named, numbered) for name, text in texts.items() if text}
-    return chosen.model_copy(update=said)
+def _said_with(chosen: _R, named: str | None, numbered: str) -> _R:
+    """Return a recommendation that names columns by their numbers, without its command."""
+    changes: dict[str, object] = {"command": None}
+    if named is not None:
+        texts = {name: getattr(chosen, name, None) for name in ("sentence", "reason")}
+        changes |= {name: text.replace(named, numbered) for name, text in texts.items() if text}
+        changes["details"] = [text.replace(named, numbered) for text in chosen.details]
+    return chosen.model_copy(update=changes)
 
 
 def _numbered(categories: list[str] | None) -> list[str] | None:

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, StrictStr
 
-from epsilens.document.clauses import face_value_text
+from epsilens.document.clauses import face_value_text, outcome_interval
 from epsilens.document.parts import (
     Count,
     DocumentHead,
@@ -21,7 +21,7 @@ from epsilens.document.parts import (
 )
 from epsilens.document.risk import RiskCell, RiskDocument
 from epsilens.document.whatif import COST_CHANGES, WhatIfCell, WhatIfDocument, WhatIfMethod
-from epsilens.document.wording import EVERYBODY, own_budget
+from epsilens.document.wording import EVERYBODY, epsilon_text, own_budget
 
 MechanismName: TypeAlias = Literal[
     "randomised-response",
@@ -34,6 +34,25 @@ MechanismName: TypeAlias = Literal[
 ]
 Trust: TypeAlias = Literal["nobody", "curator"]
 Protects: TypeAlias = Literal["answer", "record"]
+Rule: TypeAlias = Literal[
+    "max_loss_increase", "max_accuracy_loss", "max_attack_rate", "max_advantage", "both"
+]
+RANDOMISED: frozenset[MechanismName] = frozenset(
+    {"randomised-response", "randomised-response-corrected"}
+)
+"""Mechanisms that randomise answers before they are collected."""
+
+
+TITLES: dict[MechanismName, str] = {
+    "randomised-response": "randomised response",
+    "randomised-response-corrected": "randomised response with forward correction",
+    "noisy-descent": "noisy gradient descent",
+    "output-perturbation": "output perturbation",
+    "dp-sgd": "DP-SGD",
+    "dp-ebm": "a private boosted additive model",
+    "synthetic-aim": "a synthetic table by AIM",
+}
+"""Names of the mechanisms in sentences."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +142,13 @@ class Recommendation(Part):
     """Whether the limits are met at the stated confidence, on numbers that can be trusted."""
     sentence: StrictStr
     """The recommendation in words."""
-    rule: Literal["max_loss_increase", "max_attack_rate", "max_advantage", "both"]
-    """Which limits were set: the smallest budget within a loss, the largest one within an attack rate or
-    an advantage, or, with one of each kind (both), the smallest that meets both."""
+    details: list[StrictStr] = Field(default_factory=list)
+    """Further sentences: the limits, the range of the cost, what is proven and what was measured."""
+    command: StrictStr | None = None
+    """Command that makes the protected release; null if nothing is recommended."""
+    rule: Rule
+    """Which limits were set: the smallest advantage within a cost, the lowest cost within an attack rate or
+    an advantage, or, with one of each kind (both), the smallest advantage that meets both."""
     confidence: Annotated[float, Field(gt=0, lt=1)]
     """Confidence level of the two-sided interval whose upper end is compared with a limit."""
     advantage: OptionalNumber = None
@@ -134,6 +157,8 @@ class Recommendation(Part):
     """Largest share of answers that any attack can guess at the recommended budget, proven given b."""
     max_loss_increase: OptionalNumber = None
     """Largest acceptable increase of the mean test loss; null if none was set."""
+    max_accuracy_loss: OptionalNumber = None
+    """Largest acceptable loss of test accuracy in percentage points; null if none was set."""
     max_attack_rate: OptionalNumber = None
     """Largest share of answers that attackers may guess; null if none was set."""
     max_advantage: OptionalNumber = None
@@ -167,6 +192,19 @@ class Alternative(Recommendation):
 
     reason: StrictStr
     """Why it is not recommended."""
+
+
+def answer_title(answer: Recommendation) -> str:
+    """Name the mechanism of an answer, with its budget where it has one.
+
+    Examples
+    --------
+    >>> answer_title(Recommendation(epsilon=1.0, holds=True, sentence="", rule="max_advantage",
+    ...                             confidence=0.9))
+    'randomised response at ε = 1'
+    """
+    at = "" if answer.epsilon is None else f" at ε = {epsilon_text(answer.epsilon)}"
+    return f"{TITLES[answer.mechanism]}{at}"
 
 
 class MechanismCell(Part):
@@ -313,6 +351,7 @@ class MechanismCurve(Part):
                     advantage=point.risk.advantage,
                     attack_rate_ceiling=point.risk.answer_inference_ceiling,
                     **point.cost.model_dump(include=_SHARED_WITH_COST),
+                    **_accuracy_ends(cost, point.cost),
                 )
                 for point in joined_points(cost, risk)
             ],
@@ -326,6 +365,14 @@ class MechanismCurve(Part):
 
 
 _SHARED_WITH_COST = set(MechanismCell.model_fields) & set(WhatIfCell.model_fields)
+
+
+def _accuracy_ends(cost: WhatIfDocument, cell: WhatIfCell) -> dict[str, Any]:
+    """Return the interval of the accuracy of one realised run, where there is one."""
+    found = outcome_interval(cost, cell, "accuracy")
+    if found is None:
+        return {}
+    return {"accuracy_change_low": found.low, "accuracy_change_high": found.high}
 
 
 class MaskingLever(Part):
@@ -382,8 +429,16 @@ class DecisionDocument(DocumentHead):
     lever: MaskingLever | None = None
     """What masking columns would change; null if it was not asked."""
 
+    @property
+    def randomised(self) -> Recommendation:
+        """The answer of randomised response, whose budgets are those of `cost` and `risk`."""
+        answers = [self.recommendation, *self.alternatives]
+        return next((one for one in answers if one.mechanism in RANDOMISED), self.recommendation)
+
     def face_value(self) -> str | None:
-        """Say how often a randomised answer is the true one at the recommended budget; None without one."""
+        """Say how often a randomised answer is the true one where that is recommended; else None."""
+        if self.recommendation.mechanism not in RANDOMISED:
+            return None
         cell = risk_at(self.risk, self.recommendation.epsilon)
         return None if cell is None else face_value_text(self.risk, cell)
 

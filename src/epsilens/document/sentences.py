@@ -584,11 +584,11 @@ def assessment_paragraph(
         parts += proof_sentences(document.risk, risk) + attack_sentences(document.risk, risk)
         parts += membership_sentences(document.risk, risk)
     parts.append(f"Cost: {cell_sentence(document.cost, cost)}")
-    chosen = document.recommendation
+    chosen = document.randomised
     if chosen.holds and chosen.epsilon == own_budget(cost):
-        parts.append(f"Reason for this budget: {chosen.sentence}")
+        parts.append(f"Reason for this budget: {' '.join([chosen.sentence, *chosen.details])}")
     elif not chosen.holds:
-        parts.append(f"No budget is recommended: {chosen.sentence}")
+        parts.append(f"No budget is recommended: {' '.join([chosen.sentence, *chosen.details])}")
     parts.append(
         "What remains: columns that are not randomised can still give an answer away; what can be "
         "guessed without the answer no budget hides; further releases of the same answers add to "

@@ -14,6 +14,7 @@ from epsilens.show.decision import decision_chart
 from epsilens.show.federation import federation_chart
 from epsilens.show.look import available_outcomes
 from epsilens.show.mask import mask_chart, mask_picture
+from epsilens.show.mechanisms import mechanism_chart, protection_chart
 from epsilens.show.page import page_chart, risk_page_chart
 from epsilens.show.report import write_report
 from epsilens.show.risk import risk_chart
@@ -32,7 +33,9 @@ __all__ = [
     "federation_chart",
     "mask_chart",
     "mask_picture",
+    "mechanism_chart",
     "page_chart",
+    "protection_chart",
     "relaxed_sentence",
     "release_summary",
     "risk_chart",

@@ -80,7 +80,7 @@ def decision_chart(
     """
     import altair as alt
 
-    chosen, rows = document.recommendation, risk_rows(document.risk)
+    chosen, rows = document.randomised, risk_rows(document.risk)
     panels = risk_panels(document.risk)
     if not panels:
         raise InputError(
@@ -192,12 +192,13 @@ def recommended_text(document: DecisionDocument) -> str:
     ...                                   recommendation=chosen))
     'Recommended: ε = 2, the most private within the limit on the loss.'
     """
-    chosen = document.recommendation
+    chosen = document.randomised
     if chosen.epsilon is None:
         limits = "both limits" if chosen.rule == "both" else "the limit"
         return f"No ε of the grid meets {limits}: none is recommended."
     why = {
         "max_loss_increase": "the most private within the limit on the loss",
+        "max_accuracy_loss": "the most private within the limit on the accuracy",
         "max_attack_rate": "the largest within the limit on the attack",
         "max_advantage": f"the largest with an advantage of at most {chosen.max_advantage:g}"
         if chosen.max_advantage is not None

@@ -134,8 +134,13 @@ def decision_html(document: DecisionDocument, *, max_rows: int = 12) -> str:
     """
     as_count(max_rows, name="max_rows", least=2)
     shown, attacks = view(document), view(document.risk)
-    (table,) = shown.tables
+    table = shown.tables[0]
     columns = [*_DECISION, *attacks.tables[0].keys[1:]]
+    if len(shown.tables) > 1:
+        answer, *facts = map(escape, shown.sentences)
+        table = shown.tables[1]
+        summary = "<br>".join([f"<b>{answer}</b>", *facts])
+        return _page(summary, table, [*table.notes, *_caveats(document)])
     table = replace(table, notes=()).thinned(max_rows, "to_dict() has").select(columns)
     if document.recommendation.holds:
         lines = tuple(_recommended(line) if line.is_chosen else line for line in table.lines)

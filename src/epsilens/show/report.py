@@ -20,6 +20,7 @@ from epsilens.document import (
     WhatIfDocument,
     to_dict,
 )
+from epsilens.document.decision import answer_title
 from epsilens.document.view import view
 from epsilens.document.wording import (
     ATTACKER,
@@ -38,6 +39,7 @@ from epsilens.document.wording import (
 from epsilens.errors import InputError, InputTypeError
 from epsilens.show.decision import document_chart
 from epsilens.show.inlining import chart_library, inline_json, inline_script, security_policy
+from epsilens.show.mechanisms import mechanism_chart
 from epsilens.show.page import page_charts
 from epsilens.show.report_data import (
     OTHERS,
@@ -158,7 +160,7 @@ def write_report(
             raise InputError(
                 "`recommendation` must be left out for a decision, which has its own. Leave it out."
             )
-        recommendation = document.recommendation.model_dump()
+        recommendation = document.randomised.model_dump()
     target = Path(path)
     if recommendation is not None and isinstance(said := recommendation.get("sentence"), str):
         recommendation = {**recommendation, "sentence": undirected(said)}
@@ -248,6 +250,7 @@ def _render(
     outcome, protected = next(iter(drawn["charts"])), protected_words(cost, question)
     with debug_mode(False):
         chart = document_chart(document, outcome, accepted)
+        protection = _protection(document)
     many = document.risk is not None and len(document.risk.protect) > 1
     return (
         _templates()
@@ -263,6 +266,7 @@ def _render(
             # For readers without scripts; it can also be saved.
             still=vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[]),
             is_decision=is_decision,
+            protection=protection,
             data_name=question.get("data"),
             protected=protected,
             is_model_release=is_model_release(cost),
@@ -327,6 +331,26 @@ def _render(
             origins=origin_rows(document),
         )
     )
+
+
+def _protection(document: WhatIfDocument | DecisionDocument) -> dict[str, Any] | None:
+    """Return the answer among several mechanisms; None where randomised response alone was asked about."""
+    import vl_convert
+
+    if not isinstance(document, DecisionDocument) or len(document.mechanisms) < 2:
+        return None
+    chosen = document.recommendation
+    chart = mechanism_chart(document, width=680)
+    return {
+        "sentence": chosen.sentence,
+        "details": chosen.details,
+        "command": chosen.command,
+        "chart": vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[]),
+        "others": [
+            {"title": answer_title(other), "reason": other.reason}
+            for other in document.alternatives
+        ],
+    }
 
 
 def _may_be_measured(document: WhatIfDocument | DecisionDocument) -> bool:

@@ -12,11 +12,12 @@ import math
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from epsilens.document import (
     DecisionDocument,
     Provenance,
+    Recommendation,
     RiskCell,
     RiskDocument,
     WhatIfCell,
@@ -64,6 +65,8 @@ from epsilens.document.wording import (
     spending_text,
     whom_text,
 )
+
+_R = TypeVar("_R", bound=Recommendation)
 
 _COST_COLUMNS = (
     "epsilon",
@@ -546,7 +549,8 @@ def readable_document(
                     "protect": [isolated(name) for name in risk.protect],
                 }
             ),
-            "recommendation": chosen.model_copy(update={"sentence": undirected(chosen.sentence)}),
+            "recommendation": _readable_answer(chosen),
+            "alternatives": [_readable_answer(other) for other in document.alternatives],
         }
         if document.lever is not None:
             masked = [isolated(name) for name in document.lever.masked]
@@ -558,6 +562,18 @@ def readable_document(
                 for item in getattr(document, part)
             ]
     return document.model_copy(update=changes)
+
+
+def _readable_answer(chosen: _R) -> _R:
+    """Return a recommendation whose sentences keep their direction to themselves."""
+    command = None if chosen.command is None else undirected(chosen.command)
+    return chosen.model_copy(
+        update={
+            "sentence": undirected(chosen.sentence),
+            "details": [undirected(text) for text in chosen.details],
+            "command": command,
+        }
+    )
 
 
 def readable_question(question: Mapping[str, object]) -> dict[str, object]:

@@ -30,7 +30,8 @@ def test_without_a_limit_the_default_holds_and_is_named(task, build) -> None:
     chosen = decide_on(asked).recommendation
     assert (chosen.epsilon, chosen.max_advantage, chosen.is_default) == (0.15, 0.1, True)
     assert chosen.max_loss_increase is None
-    assert "our default limit, an advantage of at most 0.1; you gave none" in chosen.sentence
+    assert "our default limit, an advantage of at most 0.1; you gave none" in chosen.details[0]
+    assert "(proven; our default limit)" in chosen.sentence
     # Without the attack there is no advantage to decide by.
     assert latest_of({**asked, "risk": None})[1] is None
 

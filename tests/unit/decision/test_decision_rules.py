@@ -19,6 +19,7 @@ from epsilens import WhatIf
 from epsilens.decision import Decision, decide
 from epsilens.document import (
     OutcomeInterval,
+    Recommendation,
     RiskCell,
     RiskDocument,
     WhatIfDocument,
@@ -33,6 +34,10 @@ from epsilens.show import write_report
 from epsilens.whatif import LossChangeEstimate
 
 GRID = (0.25, 0.5, 1.0, 2.0, 4.0)
+
+
+def said(found: Recommendation) -> str:
+    return " ".join([found.sentence, *found.details])
 
 
 def make_cost(
@@ -141,13 +146,13 @@ def test_the_rule_is_the_one_written_out(build, loss, rate, highs, ceilings, mea
     assert found.epsilon == expected
     assert found.holds == (expected is not None)
     if expected is None:
-        assert "No ε of the grid" in found.sentence
+        assert "No ε of the grid" in said(found)
     else:
-        assert f"ε = {expected:.3g}" in found.sentence
+        assert f"ε = {expected:.3g}" in said(found)
         if rate is not None:
             place = GRID.index(expected)
             assert found.rests_on == ("proven" if ceilings[place] <= rate else "measured")
-            tried = "is met only by the attack that was tried" in found.sentence
+            tried = "is met only by the attack that was tried" in said(found)
             assert tried == (found.rests_on == "measured")
 
 
@@ -191,22 +196,27 @@ def test_without_any_limit_the_default_holds_and_is_named_as_ours(build):
     assert found.advantage == pytest.approx(math.tanh(0.075))
     assert found.attack_rate_ceiling == 0.7
     assert found.sentence.startswith(
-        "Use ε = 0.15. It is the largest ε of the grid within our default limit, an advantage of at "
-        "most 0.1; you gave none."
+        "Randomise the answers at ε = 0.15. At most 7.5% of the answers"
     )
+    assert "(proven; our default limit)" in found.sentence
+    assert found.details[0] == (
+        "It is the largest ε of the grid within our default limit, an advantage of at most 0.1; you "
+        "gave none."
+    )
+    assert len(found.sentence.split()) <= 50
     # Somebody who asks for the same number is not told of a default.
     own = decide(cost, risk, max_advantage=0.1).recommendation
     assert (own.epsilon, own.is_default) == (0.15, False)
-    assert "default" not in own.sentence
-    assert "within your limit, an advantage of at most 0.1" in own.sentence
+    assert "default" not in said(own)
+    assert "within your limit, an advantage of at most 0.1" in said(own)
 
 
 def test_a_grid_without_a_small_budget_has_none_within_the_default(build):
     cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
     found = decide(cost, risk).recommendation
     assert (found.epsilon, found.holds, found.advantage) == (None, False, None)
-    assert "has an advantage of at most 0.1, our default: you gave no limit" in found.sentence
-    assert "nearest miss is ε = 0.25, with an advantage of 0.124" in found.sentence
+    assert "has an advantage of at most 0.1, our default: you gave no limit" in said(found)
+    assert "nearest miss is ε = 0.25, with an advantage of 0.124" in said(found)
 
 
 def test_both_ends_of_the_curve_are_named_beside_the_default(build):
@@ -214,12 +224,12 @@ def test_both_ends_of_the_curve_are_named_beside_the_default(build):
     cost = make_cost(build, [0.4, 0.2, 0.1, 0.015, 0.012], FINE)
     found = decide(cost, make_risk(build, RISING, MEASURED, FINE)).recommendation
     assert (found.no_cost_from, found.proof_up_to) == (1.0, 1.0)
-    assert found.sentence.endswith(
+    assert said(found).endswith(
         "Randomising costs nothing measurable from ε = 1 up; it proves something from ε = 1 down."
     )
     dear = decide(make_cost(build, [0.4] * 5, FINE), make_risk(build, RISING, MEASURED, FINE))
     assert dear.recommendation.no_cost_from is None
-    assert "No ε of the grid is known to cost nothing" in dear.recommendation.sentence
+    assert "No ε of the grid is known to cost nothing" in said(dear.recommendation)
     # An interval that reaches 0 is not enough where the expected cost is large.
     wide = decide(
         make_cost(build, [0.4, 0.2, 0.1, 0.019, 0.012], FINE),
@@ -232,7 +242,7 @@ def test_both_ends_of_the_curve_are_named_beside_the_default(build):
     )
     claimed = decide(few, make_risk(build, RISING, MEASURED, FINE)).recommendation
     assert claimed.no_cost_from is None
-    assert "costs nothing" not in claimed.sentence
+    assert "costs nothing" not in said(claimed)
     # An upper end that is small beside the loss before counts as none.
     small = make_cost(build, [0.4, 0.2, 0.1, 0.05, 0.0], FINE)
     cells = [*small.document.cells]
@@ -247,21 +257,21 @@ def test_a_limit_on_the_loss_alone_says_what_is_not_protected(build):
     cost = make_cost(build, FALLING)
     weak = decide(cost, make_risk(build, RISING, MEASURED), max_loss_increase=0.02).recommendation
     assert weak.epsilon == 4.0
-    assert "You set no limit on what an attacker gets." in weak.sentence
-    assert "Almost nothing is proven at this ε: an attacker may guess up to 97.0%" in weak.sentence
-    assert "60.0% from everybody else's data alone" in weak.sentence
+    assert "You set no limit on what an attacker gets." in said(weak)
+    assert "Almost nothing is proven at this ε: an attacker may guess up to 97.0%" in said(weak)
+    assert "60.0% from everybody else's data alone" in said(weak)
     open_ = make_risk(build, [*RISING[:4], 1.0], MEASURED)
     none = decide(cost, open_, max_loss_increase=0.02).recommendation
-    assert "Nothing is proven to stay hidden" in none.sentence
+    assert "Nothing is proven to stay hidden" in said(none)
 
 
 @pytest.mark.parametrize("limits", [{"max_loss_increase": 0.2}, {"max_attack_rate": 0.85}, {}])
 def test_the_most_private_choice_names_its_limit(build, limits):
     cost, risk = make_cost(build, FALLING, FINE), make_risk(build, RISING, MEASURED, FINE)
     for more in ({}, {"max_loss_increase": 0.4}):
-        said = decide(cost, risk, **{**limits, **more}).recommendation.sentence
-        if "most private choice" in said:
-            assert "most private choice within" in said
+        words = said(decide(cost, risk, **{**limits, **more}).recommendation)
+        if "most private choice" in words:
+            assert "most private choice within" in words
 
 
 def test_a_limit_on_the_advantage_beside_one_on_the_loss(build):
@@ -289,7 +299,7 @@ def test_the_cost_is_said_in_people(build):
         )
         document = cost.document.model_copy(update={"intervals": [interval]})
         told = LossChangeEstimate(document, cost.loss_draws)
-        assert words in decide(told, risk, max_advantage=0.5).recommendation.sentence
+        assert words in said(decide(told, risk, max_advantage=0.5).recommendation)
 
 
 def test_taking_an_answer_at_face_value(build):
@@ -337,24 +347,24 @@ def test_a_cost_that_failed_its_check_meets_no_limit(build):
     by_loss = decide(*untrusted, max_loss_increase=0.2).recommendation
     assert by_loss.epsilon is None
     assert not by_loss.holds
-    assert "there is no estimate of it" in by_loss.sentence
+    assert "there is no estimate of it" in said(by_loss)
     by_attack = decide(*untrusted, max_attack_rate=0.99).recommendation
     assert by_attack.epsilon is not None
     assert by_attack.holds
-    assert "What it costs is not known: the estimate failed its own check." in by_attack.sentence
+    assert "What it costs is not known: the estimate failed its own check." in said(by_attack)
 
 
 def test_none_names_the_nearest_miss(build):
     cost, risk = make_cost(build, FALLING), make_risk(build, RISING, [0.99] * 5)
     both = decide(cost, risk, max_loss_increase=0.06, max_attack_rate=0.75).recommendation
     assert both.epsilon is None
-    assert "ε = 2 or more" in both.sentence
-    assert "ε = 0.5 or less" in both.sentence
-    assert "90.0%" in both.sentence
-    assert "+0.2" in both.sentence
-    loss = decide(cost, risk, max_loss_increase=0.001).recommendation.sentence
+    assert "ε = 2 or more" in said(both)
+    assert "ε = 0.5 or less" in said(both)
+    assert "90.0%" in said(both)
+    assert "+0.2" in said(both)
+    loss = said(decide(cost, risk, max_loss_increase=0.001).recommendation)
     assert "nearest miss is ε = 4" in loss
-    rate = decide(cost, risk, max_attack_rate=0.5).recommendation.sentence
+    rate = said(decide(cost, risk, max_attack_rate=0.5).recommendation)
     assert "nearest miss is ε = 0.25" in rate
 
 
@@ -365,7 +375,7 @@ def test_a_few_retrainings_do_not_hold(build):
     retrained = LossChangeEstimate(cost.document, few, retrained=runs)
     decision = decide(retrained, make_risk(build, RISING, MEASURED), max_loss_increase=0.2)
     assert not decision.recommendation.holds
-    assert "too few to be sure" in decision.recommendation.sentence
+    assert "too few to be sure" in said(decision.recommendation)
 
 
 @pytest.mark.parametrize(("last", "is_refused"), [(40.0, False), (41.0, True), (math.inf, False)])
@@ -374,7 +384,7 @@ def test_a_budget_that_no_release_can_have_is_said(build, last, is_refused):
     cost, risk = make_cost(build, FALLING, grid), make_risk(build, RISING, MEASURED, grid)
     chosen = decide(cost, risk, max_loss_increase=0.02).recommendation
     assert chosen.epsilon == last
-    assert ("above ε = 40 protects nobody and is refused" in chosen.sentence) is is_refused
+    assert ("above ε = 40 protects nobody and is refused" in said(chosen)) is is_refused
 
 
 def test_the_range_says_how_far_the_proof_goes(build):
@@ -382,14 +392,12 @@ def test_the_range_says_how_far_the_proof_goes(build):
     asked = {"measured": True, "max_attack_rate": 0.75}
     mixed = decide(cost, risk, max_loss_increase=0.2, **asked).recommendation
     assert mixed.rests_on == "proven"
-    assert (
-        "from 0.5 to 4 meets both: to 0.5 by proof, beyond by what was measured." in mixed.sentence
-    )
+    assert "from 0.5 to 4 meets both: to 0.5 by proof, beyond by what was measured." in said(mixed)
     tried = decide(cost, risk, max_loss_increase=0.1, **asked).recommendation
-    assert "from 1 to 4 meets both, the limit on the attack by what was measured." in tried.sentence
-    assert "A better attack may exist" in tried.sentence
+    assert "from 1 to 4 meets both, the limit on the attack by what was measured." in said(tried)
+    assert "A better attack may exist" in said(tried)
     sure = decide(cost, risk, max_loss_increase=0.2, max_attack_rate=0.98).recommendation
-    assert sure.sentence.endswith("Every ε of the grid from 0.5 to 4 meets both.")
+    assert said(sure).endswith("Every ε of the grid from 0.5 to 4 meets both.")
 
 
 def test_several_answers_are_guessed_all_at_once(build):
@@ -404,9 +412,11 @@ def test_several_answers_are_guessed_all_at_once(build):
     )
     other = risk.document.model_copy(update={"protect": ["smokes", "income"]})
     decision = decide(both, RiskCurve(other, (), np.arange(0)), max_attack_rate=0.75)
-    assert "all of them at once" in decision.recommendation.sentence
+    assert "all of them at once" in said(decision.recommendation)
     # A record spends the ε of every column.
-    assert "Use ε = 0.5 for each column (ε = 1 for a record)." in decision.recommendation.sentence
+    assert "Randomise the answers at ε = 0.5 for each column (ε = 1 for a record)." in said(
+        decision.recommendation
+    )
     assert "a single one of them is guessed more often" in decision.document.warnings[0]
 
 
@@ -415,7 +425,7 @@ def test_nothing_is_claimed_where_nothing_is_proven(build):
     cost = make_cost(build, FALLING)
     found = decide(cost, risk, max_attack_rate=0.75, measured=True).recommendation
     assert found.epsilon == 4.0
-    assert "Nothing is proven to stay hidden: an attacker may guess up to 100.0%" in found.sentence
+    assert "Nothing is proven to stay hidden: an attacker may guess up to 100.0%" in said(found)
 
 
 def test_the_loss_that_is_needed_is_enough(build):
@@ -435,8 +445,8 @@ def test_the_loss_that_is_needed_is_enough(build):
 def test_costs_without_an_estimate_have_no_nearest_miss(build):
     cost = make_cost(build, [math.nan] * 5)
     found = decide(cost, make_risk(build, RISING, MEASURED), max_loss_increase=0.1).recommendation
-    assert "there is no estimate of it" in found.sentence
-    assert "nan" not in found.sentence
+    assert "there is no estimate of it" in said(found)
+    assert "nan" not in said(found)
 
 
 def test_other_data_and_other_budgets_are_refused(build):
@@ -589,11 +599,16 @@ def test_a_budget_for_every_column_is_recommended_as_one(build, tmp_path):
         update={"cells": cells, "protect": list(each), "n_answers": [2, 2], "provenance": origin}
     )
     decision = decide(LossChangeEstimate(cost, (np.zeros(200),)), RiskCurve(risk, (), np.arange(0)))
-    said = decision.recommendation.sentence
-    assert said.startswith("Use smokes = 0.05, sex = 0.1: ε = 0.15 for a record.")
-    hidden = anonymise(decision.document).recommendation.sentence
+    words = said(decision.recommendation)
+    assert words.startswith(
+        "Randomise the answers at smokes = 0.05, sex = 0.1: ε = 0.15 for a record."
+    )
+    hidden = said(anonymise(decision.document).recommendation)
     assert "smokes" not in hidden
-    assert re.match(r"Use column \d = 0\.05, column \d = 0\.1: ε = 0\.15 for a record\.", hidden)
+    assert re.match(
+        r"Randomise the answers at column \d = 0\.05, column \d = 0\.1: ε = 0\.15 for a record\.",
+        hidden,
+    )
     page = write_report(decision.document, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "0.15</output> <small>for a record</small>" in page
     assert "with the privacy budget ε = 0.15 for a record" in page
@@ -623,10 +638,10 @@ def test_answers_that_other_data_give_away_are_no_missing_proof(build):
     """The ceiling is 100.0% at a small advantage as well, where other data give nearly all away."""
     cost, risk = make_cost(build, FALLING, FINE), make_risk(build, [0.9999] * 5, MEASURED, FINE)
     decision = decide(cost, risk)
-    said = decision.recommendation.sentence
-    assert "othing is proven" not in said
-    assert "Everybody else's data already give the answers away; " in said
-    assert "the person's own randomised answer adds at most 7.5% (proven)." in said
+    words = said(decision.recommendation)
+    assert "othing is proven" not in words
+    assert "Everybody else's data already give the answers away; " in words
+    assert "the person's own randomised answer adds at most 7.5% (proven)." in words
     assert not ceiling_is_open(risk.document.cells[0])
     assert ceiling_is_open(risk.document.cells[-1])
 
@@ -647,6 +662,6 @@ def test_a_smaller_budget_that_was_not_checked_is_named(build):
     caveat = "At ε = 1 the estimate failed its check and was not measured."
     found = decide(failed, risk, max_loss_increase=0.2).recommendation
     assert found.epsilon == 2.0
-    assert caveat in found.sentence
-    assert caveat not in decide(cost, risk, max_loss_increase=0.05).recommendation.sentence
-    assert caveat not in decide(failed, risk, max_loss_increase=0.02).recommendation.sentence
+    assert caveat in said(found)
+    assert caveat not in said(decide(cost, risk, max_loss_increase=0.05).recommendation)
+    assert caveat not in said(decide(failed, risk, max_loss_increase=0.02).recommendation)

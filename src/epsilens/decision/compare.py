@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several mechanisms on one axis: which of them, at which budget, the limits lead to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from epsilens.decision.question import CheckedLimits
+from epsilens.decision.result import Standing
+from epsilens.document import Alternative, MechanismCell, MechanismCurve, Recommendation
+from epsilens.document.decision import RANDOMISED, TITLES, Protects, Trust
+from epsilens.document.wording import at_most_text, delta_text, epsilon_text
+from epsilens.mechanisms import Preview, answer_ceiling, guess_ceiling
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A mechanism to be compared.
+
+    Attributes
+    ----------
+    curve : MechanismCurve
+        The mechanism, without cells.
+    previews : tuple of Preview
+        What its budgets cost, ε ascending.
+    """
+
+    curve: MechanismCurve
+    previews: tuple[Preview, ...]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One mechanism: what its budgets cost and prove, and what that means for the limits.
+
+    Attributes
+    ----------
+    curve : MechanismCurve
+    standings : tuple of Standing
+        One for each cell of the curve, ε ascending.
+    answer : Recommendation
+        Its own answer to the limits.
+    """
+
+    curve: MechanismCurve
+    standings: tuple[Standing, ...]
+    answer: Recommendation
+
+    def standing(self) -> Standing | None:
+        """Return what the budget of the answer means; None without one."""
+        at = self.answer.epsilon
+        return next((one for one in self.standings if one.epsilon == at), None)
+
+    def cell(self) -> MechanismCell | None:
+        """Return the cell of the answer; None without one."""
+        found = self.standing()
+        return None if found is None else self.curve.cells[self.standings.index(found)]
+
+
+def previewed_standings(
+    curve: MechanismCurve, previews: Sequence[Preview], limits: CheckedLimits, baseline_high: float
+) -> tuple[MechanismCurve, tuple[Standing, ...]]:
+    """Return a curve with its ceilings, and what each budget means at the confidence of the limits.
+
+    Parameters
+    ----------
+    curve : MechanismCurve
+        The mechanism, without cells.
+    previews : sequence of Preview
+        ε ascending.
+    limits : CheckedLimits
+    baseline_high : float in [0, 1]
+        Upper confidence bound of what everybody else's data give away.
+    """
+    level = 0.5 + limits.confidence / 2
+    cells, standings = [], []
+    for preview in previews:
+        cell = preview.cell
+        assert cell.epsilon is not None  # noqa: S101
+        assert cell.advantage is not None  # noqa: S101
+        if cell.delta:
+            ceiling = guess_ceiling(baseline_high, cell.advantage)
+        else:
+            ceiling = answer_ceiling(baseline_high, epsilon=cell.epsilon, advantage=cell.advantage)
+        cells.append(cell.model_copy(update={"attack_rate_ceiling": ceiling}))
+        standings.append(
+            Standing(
+                epsilon=cell.epsilon,
+                loss_increase=preview.end("loss", level),
+                attack_ceiling=ceiling,
+                attack_high=None,
+                is_trusted=True,
+                advantage=cell.advantage,
+                accuracy_loss=-preview.end("accuracy", 1.0 - level),
+            )
+        )
+    return curve.model_copy(update={"cells": cells}), tuple(standings)
+
+
+def choose(
+    candidates: Sequence[Candidate], limits: CheckedLimits, *, trust: Trust, protects: Protects
+) -> tuple[Recommendation, list[Alternative]]:
+    """Return the best answer, and all others with the reason why they are not recommended.
+
+    With a limit on the cost, the smallest advantage comes first, then the lowest cost. With a limit on the
+    attack alone, the lowest cost comes first.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+    limits : CheckedLimits
+    trust : {"nobody", "curator"}
+        Who may see the true answers.
+    protects : {"answer", "record"}
+        The claim that is compared.
+    """
+
+    def is_eligible(one: Candidate) -> bool:
+        is_trusted = trust == "curator" or one.curve.trust == "nobody"
+        return is_trusted and (protects == "answer" or one.curve.protects == "record")
+
+    def rank(one: Candidate) -> tuple[float, ...]:
+        here = one.standing()
+        if here is None or not is_eligible(one):
+            return (1.0, 0.0 if is_eligible(one) else 1.0, math.inf, math.inf)
+        cost = here.accuracy_loss if limits.accuracy is not None else here.loss_increase
+        given_away = 1.0 if here.advantage is None else here.advantage
+        held = 0.0 if one.answer.holds else 0.5
+        return (held, 0.0, *((given_away, cost) if limits.has_cost else (cost, given_away)))
+
+    ordered = sorted(candidates, key=rank)
+    best = ordered[0]
+    others = [
+        Alternative(
+            **one.answer.model_dump(),
+            reason=_reason(one, best, limits, protects=protects, is_eligible=is_eligible(one)),
+        )
+        for one in ordered[1:]
+    ]
+    if best.answer.epsilon is None and len(candidates) > 1 and is_eligible(best):
+        limit = "both limits" if best.answer.rule == "both" else "the limit"
+        said = f"No mechanism that was compared meets {limit}. {best.answer.sentence}"
+        return best.answer.model_copy(update={"sentence": said}), others
+    return best.answer, others
+
+
+def _reason(
+    one: Candidate,
+    best: Candidate,
+    limits: CheckedLimits,
+    *,
+    protects: Protects,
+    is_eligible: bool,
+) -> str:
+    """Say why a mechanism is not the recommended one."""
+    here, there = one.standing(), best.standing()
+    if not is_eligible:
+        if protects == "record" and one.curve.protects == "answer":
+            return "It protects answers, not whole records."
+        return "Somebody must be trusted with the true answers."
+    if here is None:
+        return "None of its budgets meets the limits."
+    if not one.answer.holds:
+        return "Its cost is not known well enough."
+    if there is None:
+        return "It is not the nearest."
+    free = "Nobody needs to see the true answers, but " if one.curve.trust == "nobody" else ""
+    if limits.has_cost and (here.advantage or 0.0) > (there.advantage or 0.0):
+        said = (
+            f"it gives away more within the same cost: an advantage of {at_most_text(here.advantage)} "
+            f"against {at_most_text(there.advantage)}"
+        )
+    else:
+        said = f"it costs more: {_cost_against(one, best)}"
+    return f"{free}{said}." if free else f"{said[0].upper()}{said[1:]}."
+
+
+def _cost_against(one: Candidate, best: Candidate) -> str:
+    """Compare two costs in mistakes, else in loss."""
+    cells = (one.cell(), best.cell())
+    mistakes = [_mistakes(cell) for cell in cells]
+    if None not in mistakes and mistakes[0] != mistakes[1]:
+        more = [f"{count:+d}" if count else "no" for count in mistakes if count is not None]
+        return f"{more[0]} mistakes in 1,000 against {more[1]}"
+    losses = [None if cell is None else cell.loss_change for cell in cells]
+    if None in losses:
+        return "by an amount that is not known"
+    return f"{losses[0]:+.3g} of test loss against {losses[1]:+.3g}"
+
+
+def _mistakes(cell: MechanismCell | None) -> int | None:
+    """Return the further wrong predictions in 1,000; None if they are not known."""
+    if cell is None or not cell.trusted or cell.accuracy_change is None:
+        return None
+    return round(-1000 * cell.accuracy_change)
+
+
+# --- The answer in one sentence each: what to do, what is proven, what it costs ---
+
+
+def short_sentence(
+    found: Recommendation,
+    cell: MechanismCell,
+    limits: CheckedLimits,
+    *,
+    named: str,
+    kind: str,
+    several: bool = False,
+) -> str:
+    """Return the recommendation in at most fifty words.
+
+    Parameters
+    ----------
+    found : Recommendation
+    cell : MechanismCell
+        Its budget.
+    limits : CheckedLimits
+    named : str
+        The budget in words.
+    kind : {"estimated", "measured"}
+        What the cost is.
+    several : bool
+        Whether a person has several protected answers, which are guessed all at once.
+
+    Examples
+    --------
+    >>> cell = MechanismCell(epsilon=1.0, delta=1e-6, advantage=0.09, loss_change=0.002,
+    ...                      accuracy_change=-0.0021, method="simulation")
+    >>> found = Recommendation(mechanism="noisy-descent", trust="curator", epsilon=1.0, delta=1e-6,
+    ...                        holds=True, sentence="", rule="max_advantage", confidence=0.9,
+    ...                        advantage=0.09)
+    >>> limits = CheckedLimits(None, None, None, 0.1, 0.9, 0.0)
+    >>> short_sentence(found, cell, limits, named="ε = 1", kind="estimated")
+    'Train with noisy gradient descent at ε = 1 (δ = 1e-6). At most 9.0% of the answers that the rest of
+    the data do not give away become guessable (proven). The model makes about 2 more mistakes in 1,000
+    (estimated).'
+    """
+    at = named if not found.delta else f"{named} (δ = {delta_text(found.delta)})"
+    if found.mechanism == "randomised-response":
+        doing = f"Randomise the answers at {at}."
+    elif found.mechanism in RANDOMISED:
+        doing = f"Randomise the answers at {at} and train with forward correction."
+    elif found.mechanism == "synthetic-aim":
+        doing = f"Publish a synthetic table by AIM at {at}."
+    else:
+        doing = f"Train with {TITLES[found.mechanism]} at {at}."
+    ours = "; our default limit" if limits.is_default else ""
+    answers = "the people's answers, all at once" if several else "the answers"
+    if found.rests_on == "measured":
+        proof = "The limit on the attack is met only by the attack that was tried (measured)."
+    elif limits.rate is not None and found.attack_rate_ceiling is not None:
+        proof = f"An attacker guesses at most {at_most_text(found.attack_rate_ceiling)} of {answers} (proven)."
+    elif found.advantage is None:
+        proof = "What an attacker gains is not known."
+    else:
+        proof = (
+            f"At most {at_most_text(found.advantage)} of the answers that the rest of the data do not give "
+            f"away become guessable (proven{ours})."
+        )
+    return f"{doing} {proof} {cost_sentence(cell, kind=kind)}"
+
+
+def nearest_sentence(one: Candidate, limits: CheckedLimits) -> str:
+    """Say that no budget of a mechanism meets the limits."""
+    limit = "both limits" if one.answer.rule == "both" else "the limit"
+    first = min(one.standings, key=lambda standing: standing.epsilon)
+    last = max(one.standings, key=lambda standing: standing.epsilon)
+    title = TITLES[one.curve.mechanism]
+    if limits.has_cost and not limits.bears(last.loss_increase, last.accuracy_loss):
+        near = f"at ε = {epsilon_text(last.epsilon)} the test loss may rise by {last.loss_increase:+.3g}"
+    else:
+        near = (
+            f"at ε = {epsilon_text(first.epsilon)} its advantage is {at_most_text(first.advantage)}"
+        )
+    return f"No budget of {title} meets {limit}: {near}."
+
+
+def cost_sentence(cell: MechanismCell, *, kind: str) -> str:
+    """Say what a budget costs, in mistakes where they are known."""
+    count = _mistakes(cell)
+    if not cell.trusted or cell.loss_change is None:
+        return "What it costs is not known: the estimate failed its own check."
+    if count is None:
+        return f"The test loss changes by {cell.loss_change:+.3g} ({kind})."
+    if count == 0:
+        return f"The model makes about as many mistakes as before ({kind})."
+    way = "more" if count > 0 else "fewer"
+    noun = "mistake" if abs(count) == 1 else "mistakes"
+    return f"The model makes about {abs(count)} {way} {noun} in 1,000 ({kind})."
+
+
+def mechanism_details(
+    found: Recommendation, cell: MechanismCell, limits: CheckedLimits, *, baseline: float | None
+) -> list[str]:
+    """Return further sentences about a mechanism that trains on the true answers."""
+    said = []
+    if cell.loss_change_low is not None and cell.loss_change_high is not None:
+        said.append(
+            f"The test loss changes by {cell.loss_change:+.3g}; nine in ten releases: "
+            f"{cell.loss_change_low:+.3g} to {cell.loss_change_high:+.3g} (estimated)."
+        )
+    if found.attack_rate_ceiling is not None and baseline is not None:
+        said.append(
+            f"From everybody else's data an attacker guesses up to {at_most_text(baseline)} of the answers "
+            f"(measured); with this release at most {at_most_text(found.attack_rate_ceiling)} (proven)."
+        )
+    whole = "the whole record" if found.protects == "record" else "the answer"
+    said.append(
+        f"The guarantee covers {whole} of every person: {TITLES[found.mechanism]} at ε = "
+        f"{epsilon_text(found.epsilon)}, δ = {delta_text(found.delta)}."
+    )
+    if limits.rate is None and limits.advantage is None:
+        said.append("You set no limit on what an attacker gets.")
+    return said

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which mechanisms are compared with randomised response, and what their budgets cost."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self, get_args
+
+import numpy as np
+
+from epsilens._types import Progress
+from epsilens._validate import as_choice
+from epsilens.decision.compare import Compared
+from epsilens.decision.question import CheckedLimits
+from epsilens.document import MechanismCurve
+from epsilens.document.decision import RANDOMISED, MechanismName, Protects, Trust
+from epsilens.errors import InputError, setting
+from epsilens.mechanisms import MECHANISMS, mechanism_class
+
+if TYPE_CHECKING:
+    from epsilens.mechanisms import Mechanism, Task
+
+BUDGETS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Budgets of mechanisms that train on the true answers, beside the one that meets the attack limit."""
+_DIGITS = 3
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Who is trusted, what is claimed, and which mechanisms are compared.
+
+    Attributes
+    ----------
+    trust : {"nobody", "curator"}
+    protects : {"answer", "record"}
+    names : tuple of str
+        Mechanisms beside randomised response.
+    is_named : bool
+        Whether they were named; slow ones are compared then.
+    """
+
+    trust: Trust
+    protects: Protects
+    names: tuple[MechanismName, ...]
+    is_named: bool
+
+    @classmethod
+    def read(
+        cls,
+        *,
+        trust: str | None,
+        protects: str,
+        mechanisms: str | Sequence[str] | None,
+        is_local: bool,
+    ) -> Self:
+        """Check who is trusted and what is compared.
+
+        Parameters
+        ----------
+        trust : {"nobody", "curator"}, optional
+        protects : {"answer", "record"}
+        mechanisms : str or sequence of str, optional
+        is_local : bool
+            Whether the question is about randomised response alone.
+
+        Examples
+        --------
+        >>> Comparison.read(trust=None, protects="answer", mechanisms="randomised-response",
+        ...                 is_local=False).trust
+        'nobody'
+        """
+        as_choice(protects, get_args(Protects), name="protects")
+        if trust is not None:
+            as_choice(trust, get_args(Trust), name="trust")
+        given = [mechanisms] if isinstance(mechanisms, str) else mechanisms
+        names = None if given is None else [part for text in given for part in text.split(",")]
+        for name in names or ():
+            as_choice(name, get_args(MechanismName), name="mechanism")
+        if names is not None and not RANDOMISED.isdisjoint(names) and RANDOMISED.issuperset(names):
+            is_local = True
+        resolved = trust or ("nobody" if is_local else "curator")
+        others = [name for name in (names or MECHANISMS) if name not in RANDOMISED]
+        if resolved == "nobody":
+            if names is not None and others:
+                raise InputError(
+                    f"{setting('mechanism')} {others[0]} needs somebody who is trusted with the true answers, "
+                    f"got {setting('trust', 'nobody')}. Use {setting('trust', 'curator')}, or leave it out."
+                )
+            if protects == "record":
+                raise InputError(
+                    f"{setting('protects', 'record')} needs somebody who is trusted with the true answers: "
+                    "randomised response protects answers alone. Leave out what asks for it."
+                )
+            others = []
+        return cls(
+            trust="nobody" if resolved == "nobody" else "curator",
+            protects="record" if protects == "record" else "answer",
+            names=tuple(name for name in MECHANISMS if name in others),
+            is_named=names is not None,
+        )
+
+
+def preview_others(
+    task: Task,
+    comparison: Comparison,
+    limits: CheckedLimits,
+    *,
+    baseline_high: float,
+    budgets: Sequence[float] | None,
+    delta: float,
+    seed: int,
+    progress: Progress | None = None,
+) -> list[Compared]:
+    """Preview the mechanisms that are compared with randomised response.
+
+    Parameters
+    ----------
+    task : Task
+    comparison : Comparison
+    limits : CheckedLimits
+    baseline_high : float in [0, 1]
+        Upper confidence bound of what everybody else's data give away.
+    budgets : sequence of float, optional
+        The budgets that were asked for. None: `BUDGETS`, and the one that meets the limit on the attack.
+    delta : float in (0, 1)
+    seed : int
+    progress : callable, optional
+
+    Returns
+    -------
+    list of Compared
+    """
+    found = []
+    deadline = time.monotonic() + limits.seconds
+    for place, name in enumerate(comparison.names):
+        if importlib.util.find_spec(MECHANISMS[name].partition(":")[0]) is None:
+            continue
+        kind = mechanism_class(name)
+        if kind.is_slow and not comparison.is_named:
+            left = deadline - time.monotonic()
+            if kind.expected_seconds(task, len(budgets or BUDGETS)) > left:
+                continue
+        if comparison.protects not in kind.claims:
+            continue
+        grid = (
+            sorted(one for one in budgets if 0.0 < one < math.inf)
+            if budgets is not None
+            else _budgets(kind, task, limits, comparison.protects, baseline_high, delta)
+        )
+        plans = [
+            kind.plan(task, epsilon=epsilon, delta=delta, protects=comparison.protects)
+            for epsilon in grid
+        ]
+        if not plans:
+            continue
+        previews = kind.preview(
+            task, plans, generator=np.random.default_rng([seed, place]), progress=progress
+        )
+        curve = MechanismCurve(
+            mechanism=name, trust=kind.trust, protects=plans[0].protects, cells=[]
+        )
+        found.append(Compared(curve, tuple(previews)))
+    return found
+
+
+def _budgets(
+    kind: type[Mechanism],
+    task: Task,
+    limits: CheckedLimits,
+    protects: Protects,
+    baseline_high: float,
+    delta: float,
+) -> list[float]:
+    """Return the budgets of a mechanism, among them the largest that meets the limit on the attack."""
+    most = limits.advantage
+    if limits.rate is not None and baseline_high < 1.0:
+        most = (limits.rate - baseline_high) / (1.0 - baseline_high)
+    if kind.is_slow or most is None or not 0.0 < most < 1.0:
+        return list(BUDGETS)
+
+    def advantage(epsilon: float) -> float:
+        return kind.plan(task, epsilon=epsilon, delta=delta, protects=protects).advantage
+
+    low, high = math.log(1e-3), math.log(20.0)
+    if advantage(math.exp(low)) > most:
+        return list(BUDGETS)
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (middle, high) if advantage(math.exp(middle)) <= most else (low, middle)
+    at = math.exp(low)
+    unit = 10.0 ** (math.floor(math.log10(at)) - _DIGITS + 1)
+    rounded = float(f"{math.floor(at / unit) * unit:.{_DIGITS}g}")
+    return sorted({*BUDGETS, rounded})
