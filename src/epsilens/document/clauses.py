@@ -238,7 +238,9 @@ def proof_text(risk: RiskCell, *, many: bool = False) -> str | None:
     return clause
 
 
-def range_text(cell: RiskCell) -> str | None:
+def range_text(
+    cell: RiskCell, rate: Literal["answer_inference", "holder_rate"] = "answer_inference"
+) -> str | None:
     """Give the range of the guessed share that nine of ten releases show, or None without one.
 
     Examples
@@ -247,7 +249,7 @@ def range_text(cell: RiskCell) -> str | None:
     ...                     answer_inference_high=0.732))
     '71.0–73.2%'
     """
-    low, high = cell.answer_inference_low, cell.answer_inference_high
+    low, high = getattr(cell, f"{rate}_low"), getattr(cell, f"{rate}_high")
     if low is None or high is None:
         return None
     return f"{100 * low:.1f}–{100 * high:.1f}%"

@@ -46,11 +46,17 @@ _RISK = {
             "answer_inference_rate": 0.72,
             "answer_inference_low": 0.71,
             "answer_inference_high": 0.73,
+            "holder_rate": holder,
+            "holder_rate_low": holder - 0.01,
+            "holder_rate_high": holder + 0.01,
             "answer_inference_baseline": 0.72,
             "answer_inference_baseline_high": 0.73,
             "answer_inference_ceiling": ceiling,
         }
-        for epsilon, advantage, ceiling in ((1.0, 0.462, 0.855), (2.0, 0.762, 0.936))
+        for epsilon, advantage, holder, ceiling in (
+            (1.0, 0.462, 0.79, 0.855),
+            (2.0, 0.762, 0.89, 0.936),
+        )
     ],
 }
 _CONTENTS: dict[str, dict[str, Any]] = {

@@ -296,17 +296,25 @@ def attack_sentences(document: RiskDocument, cell: RiskCell, *, opening: str = "
     ['At ε = 1 an attacker who sees only the published model and all other columns guesses the answer
     “smokes” of 72.1% of the people in the data (measured).']
     """
-    rate, runs = cell.answer_inference_rate, range_text(cell)
-    if rate is None:
+    if cell.answer_inference_rate is None:
         return []
+    said = [*_attacker_sentences(document, cell, opening=opening), outside_sentence(document, cell)]
+    return [sentence_case(sentence) for sentence in said if sentence]
+
+
+def _attacker_sentences(document: RiskDocument, cell: RiskCell, *, opening: str = "") -> list[str]:
+    """Say what both attackers guess of people in the data, whoever holds the randomised answers first."""
+    runs, reads = range_text(cell), percent_text(cell.answer_inference_rate)
     kind = "measured" if runs is None else f"measured; {runs} in 9 of 10 releases"
     at_once = ", all at once," if len(document.protect) > 1 else ""
-    said = [
-        f"{opening}{ATTACKER} guesses {answers_text(document.protect)}{at_once} of "
-        f"{percent_text(rate)} of the people in the data ({kind}).",
-        outside_sentence(document, cell),
+    guesses = f"guesses {answers_text(document.protect)}{at_once} of"
+    if cell.holder_rate is None:
+        return [f"{opening}{ATTACKER} {guesses} {reads} of the people in the data ({kind})."]
+    return [
+        f"{opening}the holder of the randomised answers {guesses} "
+        f"{percent_text(cell.holder_rate)} of the people in the data (measured).",
+        f"a reader of the published model and all other columns guesses {reads} ({kind}).",
     ]
-    return [sentence_case(sentence) for sentence in said if sentence]
 
 
 def outside_sentence(document: RiskDocument, cell: RiskCell) -> str:
@@ -470,8 +478,8 @@ def decision_sentence(document: DecisionDocument, cost: WhatIfCell, risk: RiskCe
     said = [cell_sentence(document.cost, cost)]
     if risk is None or risk.answer_inference_rate is None:
         return f"{said[0]} What an attacker gets was not measured there."
-    said += [*proof_sentences(document.risk, risk), *attack_sentences(document.risk, risk)[:1]]
-    return " ".join(said)
+    said += [*proof_sentences(document.risk, risk), *_attacker_sentences(document.risk, risk)]
+    return " ".join(sentence_case(sentence) for sentence in said)
 
 
 def holder_text(cost: WhatIfCell, risk: RiskCell | None, *, many: bool = False) -> str:
@@ -502,6 +510,13 @@ def holder_text(cost: WhatIfCell, risk: RiskCell | None, *, many: bool = False) 
         "The collector, or a reader of the randomised table, can guess better than from the model: "
         f"the attack that was measured is by {ATTACKER}."
     )
+    if risk is not None and risk.holder_rate is not None:
+        at_once = "all protected answers, at once, of" if many else "the answers of"
+        said = (
+            f"The collector, or a reader of the randomised table, guesses {at_once} "
+            f"{percent_text(risk.holder_rate)} of the people (measured; "
+            f"{range_text(risk, 'holder_rate')} in 9 of 10 releases)."
+        )
     proof = None if risk is None else proof_text(risk, many=many)
     if proof is not None:
         said += f" With everything else that is known beside it, at {budget_text(cost)}: {proof}."

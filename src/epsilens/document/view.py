@@ -37,6 +37,7 @@ from epsilens.document.risk import RiskCell, RiskDocument
 from epsilens.document.sentences import risk_sentences, whatif_sentence
 from epsilens.document.whatif import WhatIfCell, WhatIfDocument
 from epsilens.document.wording import (
+    ATTACKERS,
     GAP_MEANINGS,
     GAPS,
     NO_PRIVACY,
@@ -364,10 +365,11 @@ def attack_rows(document: RiskDocument, cell: RiskCell) -> tuple[Row, ...]:
         row("asr_max_p_value", "p", p_value_text, "measured"),
     ]
     if is_randomised_response(document):
-        guessed = "guessed, all at once" if len(document.protect) > 1 else "guessed"
+        at_once = ", all at once" if len(document.protect) > 1 else ""
         runs = range_text(cell) or NOTHING
         rows += [
-            row("answer_inference_rate", guessed, percent_text, "measured"),
+            row("holder_rate", f"holder guesses{at_once}", percent_text, "measured"),
+            row("answer_inference_rate", f"reader guesses{at_once}", percent_text, "measured"),
             Row("answer_inference_range", "9 in 10 releases", runs, kind="measured"),
             row("answer_inference_high", "up to", most, "measured"),
             row("answer_inference_unseen", "outside the data", percent_text, "measured"),
@@ -459,8 +461,9 @@ def decision_view(document: DecisionDocument) -> View:
     notes = (
         f"Loss and accuracy (points): change on the test rows, {cost_type(cost)}; up to, down to: "
         "19 in 20 releases.",
-        f"Guessed: answers of people in the data, {models_text(risk)}; outside the data: of people the "
-        "models were not trained on.",
+        *([ATTACKERS] if any(cell.holder_rate is not None for cell in risk.cells) else []),
+        f"Reader guesses: answers of people in the data, {models_text(risk)}; outside the data: of people "
+        "the models were not trained on.",
         ceiling_note(risk),
     )
     here = next((line.rows for line in lines if line.is_chosen), ())
@@ -537,6 +540,7 @@ def _risk_notes(document: RiskDocument, keys: Sequence[str]) -> list[str]:
     """Explain the columns of a table of a risk, a sentence each."""
     said = models_text(document)
     notes = [f"{sentence_case(said)}."]
+    notes += [ATTACKERS] if "holder_rate" in keys else []
     if "answer_inference_rate" in keys and len(document.protect) > 1:
         notes.append("A person counts as guessed if all protected answers are right at once.")
     if "answer_inference_unseen" in keys:

@@ -223,6 +223,10 @@ GAP_MEANINGS = {
     "accuracy_gap": "Accuracy gap: the group's accuracy less everybody else's; where it falls, the group falls behind.",
 }
 ATTACKER = "an attacker who sees only the published model and all other columns"
+ATTACKERS = (
+    "Holder: whoever holds the randomised answers and knows everybody else's data, such as their "
+    "collector. Reader: whoever sees only the published model and all other columns."
+)
 """Attacker whose success the rates measure."""
 Gap: TypeAlias = Literal["loss_gap", "accuracy_gap"]
 GAPS: tuple[Gap, ...] = get_args(Gap)

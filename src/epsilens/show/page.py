@@ -16,7 +16,7 @@ from typing import Any
 from epsilens.document import DecisionDocument, RiskDocument, WhatIfDocument
 from epsilens.document.clauses import change_title, models_text
 from epsilens.document.wording import (
-    ATTACKER,
+    ATTACKERS,
     EVERYBODY,
     Outcome,
     answers_text,
@@ -415,15 +415,17 @@ def risk_key(document: RiskDocument, attack: Attack) -> list[KeyEntry]:
     ['measured', 'what cha']
     """
     panel = next(panel for panel in risk_panels(document) if panel.name == attack)
+    rows = risk_rows(document)
     entries = [
         KeyEntry(
             line.name,
             line.colour,
             dash=" ".join(map(str, line.dash)),
             point=None if line.shape is None else _PATHS[line.shape],
-            is_hollow=line.shape == "square",
+            is_hollow=line.shape in {"square", "triangle-up"},
         )
         for line in panel.series
+        if any(row[line.field] is not None for row in rows)
     ]
     if panel.floor is not None:
         entries.append(KeyEntry(panel.floor[0], FLOOR, is_area=True))
@@ -498,8 +500,8 @@ def _risk_caption(document: RiskDocument, attack: str) -> str:
     parts = [f"{sentence_case(said)}."]
     if attack == "answer":
         parts.append(
-            f"The attack guesses {answers_text(document.protect)}"
-            f"{', all of them at once' if len(document.protect) > 1 else ''}; it is by {ATTACKER}. "
+            f"The attacks guess {answers_text(document.protect)}"
+            f"{', all of them at once' if len(document.protect) > 1 else ''}. {ATTACKERS} "
             "The ceiling holds for every attack, given the upper bound of what everybody else's data "
             "give away."
         )

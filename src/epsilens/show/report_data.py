@@ -228,6 +228,8 @@ def _risk_data(document: DecisionDocument, risk: RiskCell) -> dict[str, Any]:
     rows = {row.key: row for row in attack_rows(document.risk, risk)}
     ceiling = rows["answer_inference_ceiling"]
     return {
+        "held": None if risk.holder_rate is None else rows["holder_rate"].text,
+        "held_range": range_text(risk, "holder_rate"),
         "guessed": rows["answer_inference_rate"].text,
         "range": range_text(risk),
         "before": baseline_text(risk) or NOTHING,

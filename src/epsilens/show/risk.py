@@ -53,6 +53,7 @@ Attack: TypeAlias = Literal["answer", "membership", "proven epsilon"]
 
 FLOOR = "#c9cdd4"
 _GREY = "#6b7280"
+_READER = "#b0590c"
 _CHANCE = 50.0
 _BAR = 18
 """Width of bands and floors in pixels where there is one budget only."""
@@ -129,7 +130,7 @@ def risk_panels(document: RiskDocument) -> list[Panel]:
     return [
         panel
         for panel in _all_panels(document)
-        if any(row[panel.series[0].field] is not None for row in rows)
+        if any(row[line.field] is not None for row in rows for line in panel.series if line.shape)
     ]
 
 
@@ -138,7 +139,7 @@ def _row(document: RiskDocument, cell: RiskCell) -> dict[str, Any]:
     shares = {
         name: None if value is None or not math.isfinite(value) else 100 * value
         for name, value in cell
-        if name.startswith(("answer_inference", "asr", "tpr"))
+        if name.startswith(("answer_inference", "holder_rate", "asr", "tpr"))
     }
     bound = cell.epsilon_lower_bound
     for name in ("asr_max", "asr_max_lower_bound"):
@@ -194,13 +195,20 @@ def _all_panels(document: RiskDocument) -> list[Panel]:
             "guessed at once (%)" if many else "guessed (%)",
             (
                 Series(
-                    "measured: people in the data (band: 9 in 10 releases)",
-                    "answer_inference_rate",
+                    "measured: by whoever holds the randomised answers (band: 9 in 10 releases)",
+                    "holder_rate",
                     shape="circle",
+                    band=("holder_rate_low", "holder_rate_high"),
+                ),
+                Series(
+                    "measured: by a reader of the model (band: 9 in 10 releases)",
+                    "answer_inference_rate",
+                    _READER,
+                    shape="triangle-up",
                     band=("answer_inference_low", "answer_inference_high"),
                 ),
                 Series(
-                    "measured: people outside the training data",
+                    "measured: by a reader, of people outside the training data",
                     "answer_inference_unseen",
                     _GREY,
                     (6, 3),
@@ -589,7 +597,9 @@ def outside_lines(document: RiskDocument) -> list[str]:
         parts = []
         if cell.answer_inference_rate is not None:
             at_once = ", all answers at once," if len(document.protect) > 1 else ""
-            parts.append(f"{percent_text(cell.answer_inference_rate)} are guessed{at_once}")
+            parts.append(
+                f"{percent_text(cell.answer_inference_rate)} are guessed{at_once} from the model"
+            )
         if (exposed := exposed_clause(document, cell)) is not None:
             parts.append(exposed)
         why = "nothing is randomised" if cell.mechanism == "rr" else "no noise"

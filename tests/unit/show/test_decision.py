@@ -95,7 +95,7 @@ def test_the_three_kinds_differ_in_shape_and_word(build: ModuleType) -> None:
         if layer["mark"]["type"] == "point" and "shape" in layer["encoding"]
     ]
     assert point["encoding"]["shape"]["scale"]["range"] == ["diamond"]
-    assert "circle" in {layer["mark"].get("shape") for layer in below}
+    assert "triangle-up" in {layer["mark"].get("shape") for layer in below}
     ceiling = next(
         layer
         for layer in below

@@ -135,7 +135,7 @@ def test_what_is_not_protected_names_guessing_and_membership(decision: Any) -> N
 
 def test_only_everybody_has_an_attack(decision: Any) -> None:
     everyone, women = group_data(decision, {})
-    assert everyone["risk_titles"][:1] == ["guessed"]
+    assert everyone["risk_titles"][:1] == ["reader guesses"]
     assert women["risk_titles"] == []
     assert all(cell["risk"] is not None for cell in everyone["cells"])
     assert all(cell["risk"] is None for cell in women["cells"])
@@ -330,7 +330,7 @@ def test_all_answers_at_once_wherever_a_rate_stands(build: ModuleType) -> None:
     said = dict(unprotected("the answers", attacks=document.risk, risk=risk))
     assert "guesses all answers at once for" in said["What can be guessed without the answer."]
     everyone = group_data(document, {})[0]
-    assert everyone["risk_titles"][0] == "guessed, all at once"
+    assert everyone["risk_titles"][0] == "reader guesses, all at once"
     assert "all answers at once" in outside_lines(document.risk)[0]
     assert "all of them at once" in ceiling_note(document.risk)
 

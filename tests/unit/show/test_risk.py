@@ -72,7 +72,10 @@ def test_proven_and_measured_differ_in_dash_shape_and_word(build: ModuleType) ->
         for layer in marks(upper, "point")
         if "y" in layer["encoding"]
     }
-    assert pointed == {"answer_inference_rate": "circle", "answer_inference_unseen": "square"}
+    assert pointed == {
+        "answer_inference_rate": "triangle-up",
+        "answer_inference_unseen": "square",
+    }
     assert [name.partition(":")[0] for name in legend(upper)] == ["measured", "measured", "proven"]
 
 
@@ -116,7 +119,7 @@ def test_infinity_is_said_and_not_drawn(build: ModuleType) -> None:
     spec = risk_chart(document).to_dict()
     assert len(rows_of(document, spec["vconcat"][1])) == 2
     assert (
-        "ε = ∞ (nothing is randomised) lies outside the axis: there 72.7% are guessed and the most"
+        "ε = ∞ (nothing is randomised) lies outside the axis: there 72.7% are guessed from the model and "
         in " ".join(spec["title"]["subtitle"])
     )
     with pytest.raises(InputError, match="epsilon between 0 and infinity"):

@@ -9,12 +9,14 @@ from types import ModuleType
 import pytest
 from rich.console import Console
 
-from epsilens.document import EquivalentEpsilon, RiskCell
+from epsilens.document import EquivalentEpsilon, RiskCell, RiskDocument
+from epsilens.document.sentences import holder_text
 from epsilens.document.view import view
 from epsilens.errors import InputError
 from epsilens.notes import Note
 from epsilens.show import document_table, risk_sentences
 from epsilens.show.notebook import risk_html
+from epsilens.show.risk import risk_panels, risk_rows
 
 JUDGING = ("bad", "weak", "poor", "danger", "unsafe", "good", "red", "green")
 
@@ -32,7 +34,7 @@ def titles(document: object) -> list[str]:
 def test_randomised_response_leads_with_the_answer(build: ModuleType) -> None:
     document = build.make_risk()
     assert titles(document) == [
-        *("ε", "guessed", "9 in 10 releases", "outside the data", "ceiling (proven)"),
+        *("ε", "reader guesses", "9 in 10 releases", "outside the data", "ceiling (proven)"),
         *("most exposed", "chance reaches", "p"),
     ]
     text = shown(document_table(document))
@@ -186,3 +188,39 @@ def test_a_notebook_shows_the_same_rows(build: ModuleType) -> None:
         assert f">{row.text}<" in page
     assert "1 warning: read document.warnings" in page
     assert "not private itself" in page
+
+
+def held(document: RiskDocument) -> RiskDocument:
+    """The same risk, with what whoever holds the randomised answers guesses."""
+    cells = [
+        cell.model_copy(
+            update={"holder_rate": 0.8, "holder_rate_low": 0.78, "holder_rate_high": 0.82}
+        )
+        for cell in document.cells
+    ]
+    return document.model_copy(update={"cells": cells})
+
+
+def test_whoever_holds_the_randomised_answers_comes_first(build: ModuleType) -> None:
+    document = held(build.make_risk())
+    assert titles(document)[:3] == ["ε", "holder guesses", "reader guesses"]
+    assert any(note.startswith("Holder: whoever holds") for note in view(document).notes)
+    panel = risk_panels(document)[0]
+    assert [line.field for line in panel.series[:2]] == ["holder_rate", "answer_inference_rate"]
+    assert panel.series[0].band == ("holder_rate_low", "holder_rate_high")
+    fields = [row["holder_rate"] for row in risk_rows(document)]
+    assert fields == [80.0] * len(fields)
+
+
+def test_both_attackers_have_a_sentence_of_at_most_25_words(build: ModuleType) -> None:
+    for protect in (["smokes"], ["smokes", "drinks"]):
+        document = held(build.make_risk()).model_copy(update={"protect": protect})
+        first = risk_sentences(document)[0]
+        holder, reader = re.split(r"(?<=\.) (?=[A-Z])", first)[:2]
+        assert "the holder of the randomised answers guesses" in holder
+        assert reader.startswith("A reader of the published model and all other columns guesses")
+        for sentence in (holder, reader):
+            assert len(sentence.split()) <= 25 + 3 * (len(protect) - 1)
+    cell = document.cells[0]
+    said = holder_text(build.make_whatif().cells[0], cell)
+    assert "guesses the answers of 80.0% of the people (measured; 78.0–82.0%" in said

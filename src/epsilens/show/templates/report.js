@@ -113,12 +113,14 @@
   function showRisk(cell) {
     const risk = cell.risk;
     for (const part of document.querySelectorAll("[data-risk]")) {
-      const other = { ceiling: risk?.is_open, open: !risk?.is_open }[part.dataset.risk] ?? false;
+      const other = { held: !risk?.held, ceiling: risk?.is_open, open: !risk?.is_open }[part.dataset.risk] ?? false;
       part.hidden = risk === null || other;
     }
     byId("no-risk").hidden = risk !== null;
     for (const id of ["guessed", "before", "exposed", "chance"]) write(id, risk?.[id] ?? "–");
     write("guessed_range", risk?.range ?? "not computed");
+    write("held_rate", risk?.held ?? "–");
+    write("held_range", risk?.held_range ?? "not computed");
     write("ceiling", risk?.ceiling ?? "–");
     write("baseline", risk?.before ?? "–");
     write("advantage", risk?.advantage ?? "–");
