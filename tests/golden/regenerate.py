@@ -138,6 +138,16 @@ CASES = (
         files=("released.csv", "released.csv.receipt.json"),
     ),
     Case(
+        "train-simulated",
+        "train survey.csv --label smokes --categories 'smokes=no|yes' --mechanism noisy-descent "
+        "--epsilon 1 --x-bound 4 --out model.json --seed 1",
+    ),
+    Case(
+        "train-undeclared",
+        "train survey.csv --label smokes --mechanism noisy-descent --epsilon 1 --protects record "
+        "--out model.json",
+    ),
+    Case(
         "audit-one-run",
         "audit one-run --mechanism gaussian-sum --epsilon 4 --delta 1e-6 --canaries 200 "
         "--dimension 300 --seed 1",

@@ -21,9 +21,9 @@ from epsilens.cli.federate_coordinator import (
     remove,
     server,
     status,
-    train,
     unregister,
 )
+from epsilens.cli.federate_coordinator import train as federate_train
 from epsilens.cli.federate_coordinator import value as federate_value
 from epsilens.cli.federate_site import key, request, site
 from epsilens.cli.inspect import inspect
@@ -32,11 +32,12 @@ from epsilens.cli.option_groups import ExplainedCommand
 from epsilens.cli.randomise import randomise
 from epsilens.cli.risk import risk
 from epsilens.cli.serve import serve
+from epsilens.cli.train import train
 from epsilens.cli.value import value
 from epsilens.cli.whatif import whatif
 from epsilens.errors import COMMAND_LINE, PYTHON, Surface, option_of
 
-COMMANDS = (demo, inspect, whatif, risk, decide, mask, randomise, serve)
+COMMANDS = (demo, inspect, whatif, risk, decide, train, mask, randomise, serve)
 """In the order of the help."""
 
 app = typer.Typer(
@@ -73,7 +74,16 @@ for _command in COMMANDS:
     app.command(name=_command.__name__, cls=ExplainedCommand)(_command)
 app.add_typer(value)
 app.add_typer(audit)
-_AT_THE_COORDINATOR = (server, register, unregister, train, apply, remove, federate_value, status)
+_AT_THE_COORDINATOR = (
+    server,
+    register,
+    unregister,
+    federate_train,
+    apply,
+    remove,
+    federate_value,
+    status,
+)
 for _part in (key, site, request, *_AT_THE_COORDINATOR):
     federate.command(name=_part.__name__, cls=ExplainedCommand)(_part)
 app.add_typer(federate)

@@ -83,7 +83,6 @@ def release_view(document: ReleaseDocument) -> View:
 def training_view(document: TrainingDocument) -> View:
     """Return what is claimed of a private model, and what all releases so far add up to."""
     kind: NumberType | None = None if document.simulated else "proven"
-    what = "records" if document.protects == "record" else "answers"
     rows = [
         text_row("mechanism", "mechanism", document.mechanism),
         text_row(
@@ -100,7 +99,7 @@ def training_view(document: TrainingDocument) -> View:
         field_row(document, "rows", "training records", "{:,}".format),
     ]
     sentences = [
-        f"At most {at_most_text(document.advantage)} of the {what} that the rest of the data do not give "
+        f"At most {at_most_text(document.advantage)} of the answers that the rest of the data do not give "
         f"away become guessable{', if this were real' if document.simulated else ' (proven)'}."
     ]
     total = document.total

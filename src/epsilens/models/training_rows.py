@@ -8,8 +8,7 @@ is refused. With `protects="record"` every column is protected.
 ===============================  ==========================================================================
 step                             why the claim covers it
 ===============================  ==========================================================================
-delimiter, encoding              of the header line and UTF-8, or declared (`read_fields`); for answers
-                                 alone detected as by every command, a refusal releases nothing
+delimiter, encoding              of the header line and UTF-8, or declared (`read_fields`)
 columns, their order and kinds   names are public; a protected column is what its declaration says, others
                                  are described without looking at protected ones
 categories                       declared; an answer that is none of them is encoded by zeros
@@ -309,7 +308,7 @@ def read_target(
     if label in declaration.categories:
         typed = _typed(label, declaration.categories[label])
         codes = category_codes(written, typed)
-        return _array(typed)[np.maximum(codes, 0)], tuple(sorted(typed))
+        return class_array(typed)[np.maximum(codes, 0)], tuple(sorted(typed))
     if column.isna().any():
         raise InputError(
             f"the label {label!r} must be given in every row, but some lack it. Remove those rows, or "
@@ -363,7 +362,8 @@ def _typed(name: str, texts: Sequence[str]) -> tuple[Category, ...]:
     return typed
 
 
-def _array(values: Sequence[Category]) -> np.ndarray:
+def class_array(values: Sequence[Category]) -> np.ndarray:
+    """Return classes as an array that keeps their type."""
     is_text = any(isinstance(value, str) for value in values)
     return np.array(list(values), dtype=object if is_text else None)
 

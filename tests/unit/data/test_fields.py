@@ -10,6 +10,7 @@ import sys
 import pandas as pd
 import pytest
 
+from epsilens.data import read_table
 from epsilens.data.fields import read_fields
 from epsilens.errors import InputError
 
@@ -35,8 +36,9 @@ def written(rows, delimiter=","):
 def test_a_record_changes_its_own_row_alone(tmp_path, record, delimiter):
     file = tmp_path / "survey.csv"
     file.write_bytes(written([*ROWS, record], delimiter))
-    frame, used = read_fields(file)
-    assert used == delimiter
+    found = read_fields(file)
+    frame = found.written
+    assert found.delimiter == delimiter
     assert frame.to_numpy().tolist() == [*ROWS, record]
     assert frame.dtypes.nunique() == 1
 
@@ -44,13 +46,26 @@ def test_a_record_changes_its_own_row_alone(tmp_path, record, delimiter):
 def test_compressed_text_standard_input_and_parquet(tmp_path, monkeypatch):
     packed = tmp_path / "survey.csv.gz"
     packed.write_bytes(gzip.compress(written(ROWS)))
-    assert read_fields(packed)[0].to_numpy().tolist() == ROWS
+    assert read_fields(packed).written.to_numpy().tolist() == ROWS
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(written(ROWS))))
-    assert read_fields("-")[0].to_numpy().tolist() == ROWS
+    assert read_fields("-").written.to_numpy().tolist() == ROWS
     columns = tmp_path / "survey.parquet"
     pd.DataFrame({"age": [31.5, None]}).to_parquet(columns)
-    frame, used = read_fields(columns)
-    assert (frame["age"].iloc[0], used) == (31.5, None)
+    found = read_fields(columns)
+    assert (found.written["age"].iloc[0], found.delimiter) == (31.5, None)
+    assert found.typed() is found.written
+
+
+def test_types_are_those_of_a_table_that_is_read_as_usual(tmp_path):
+    file = tmp_path / "survey.csv"
+    file.write_text("age;height;smokes;in\n31;1,5;yes;True\n;2;?;False\n", encoding="utf-8")
+    pd.testing.assert_frame_equal(read_fields(file).typed(), read_table(file).frame)
+
+
+def test_an_encoding_is_detected_where_that_is_asked_for(tmp_path):
+    file = tmp_path / "survey.csv"
+    file.write_bytes("prénom,a\né,1\n".encode("cp1252"))
+    assert list(read_fields(file, detect=True).written.columns) == ["prénom", "a"]
 
 
 @pytest.mark.parametrize(
