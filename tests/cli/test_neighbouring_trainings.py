@@ -74,8 +74,9 @@ def trained(
     return code, said.out, said.err, json.dumps(model), json.dumps(receipt)
 
 
-@pytest.mark.parametrize("delimiter", [",", ";"])
-@pytest.mark.parametrize(("model", "rows"), [(LOGISTIC, ROWS), (RIDGE, NUMBERS)])
+@pytest.mark.parametrize(
+    ("model", "rows", "delimiter"), [(LOGISTIC, ROWS, ","), (RIDGE, NUMBERS, ";")]
+)
 def test_a_replaced_record_changes_the_coefficients_alone(
     tmp_path, capsys, model, rows, delimiter
 ) -> None:

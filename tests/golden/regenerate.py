@@ -145,7 +145,7 @@ CASES = (
     Case(
         "train-undeclared",
         "train survey.csv --label smokes --mechanism noisy-descent --epsilon 1 --protects record "
-        "--out model.json",
+        "--out other.json",
     ),
     Case(
         "audit-one-run",

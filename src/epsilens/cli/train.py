@@ -431,7 +431,7 @@ def _fitted(
     epsilon: float,
     delta: float,
     x_bound: float,
-    protects: str,
+    protects: ProtectsChoice,
     n_steps: int,
     coef_bound: float | None,
     seed: int | None,
@@ -461,7 +461,7 @@ def _fitted(
             protects=protects,
             n_steps=n_steps,
             classes=range(len(rows.classes)),
-            mechanism=mechanism,
+            mechanism=mechanism,  # type: ignore[arg-type]
             random_state=seed,
         ).fit(X, np.array([place[value] for value in rows.target]))
         model.classes, model.classes_ = list(rows.classes), class_array(rows.classes)
@@ -482,7 +482,8 @@ def _fitted_ridge(
     """Return a ridge model of the label's distance from the middle of its range."""
     from epsilens.models.ball_ridge import least_penalty
     from epsilens.models.gaussian_release import rho_of_epsilon
-    from epsilens.models.private_ridge import SOLVER_ALLOWANCE, PrivateRidge
+    from epsilens.models.private_model import SOLVER_ALLOWANCE
+    from epsilens.models.private_ridge import PrivateRidge
     from epsilens.models.ridge_bounds import PENALTY_RANGE, balanced_alpha
     from epsilens.models.table_encoder import NumberColumn
 
