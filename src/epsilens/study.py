@@ -561,6 +561,7 @@ class Study:
         *,
         epsilon: Epsilon | None = None,
         mechanism: str = "rr",
+        correction: str | None = None,
         shadow_models: int = 128,
         online: bool = False,
         confidence: float = 0.95,
@@ -582,6 +583,8 @@ class Study:
         mechanism : {"rr", "dpsgd"}
             Whether the answers are randomised or the model is trained with noise. Their ε are of different
             things.
+        correction : {None, "none", "forward"}
+            Whether the attacked models are trained on a loss that knows the noise of the label.
         shadow_models : int
             Models that are trained and attacked for every ε.
         online, confidence, checkpoint, progress
@@ -620,6 +623,7 @@ class Study:
         }
         given = {name: value for name, value in training.items() if value is not None}
         if mechanism == "rr":
+            arguments["correction"] = settings["correction"] = correction
             if given:
                 raise InputError(
                     f"{setting(next(iter(given)))} belongs to {setting('mechanism', 'dpsgd')}, got rr. Add that, or "
@@ -630,6 +634,10 @@ class Study:
             self._last_risk = found
             self._risk_arguments = arguments
             return self._with_notes(found)
+        if correction not in {None, "none"}:
+            raise InputError(
+                f"{setting('correction')} belongs to {setting('mechanism', 'rr')}, got dpsgd. Leave it out."
+            )
         settings |= given | {"delta": self._checked_delta(delta)}
         found = self.attacked(is_dense=True).estimate_dp_sgd(**settings)
         return self._with_notes(found, observed=False)

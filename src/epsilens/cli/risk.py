@@ -47,6 +47,8 @@ N_EXPOSED = 100
 
 MechanismChoice = Literal["rr", "dpsgd"]
 """What protects."""
+CorrectionChoice = Literal["none", "forward"]
+"""Noise corrections."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +111,13 @@ def risk(
         str,
         option("START:STOP:COUNT, lin:START:STOP:COUNT, a list 0.5,1,2, or COL=E (rr).", "GRID"),
     ] = DEFAULT_GRID,
+    correction: Annotated[
+        CorrectionChoice,
+        choice(
+            CorrectionChoice,
+            "forward: attack models whose loss knows the noise of the labels (rr).",
+        ),
+    ] = "none",
     test: Test = None,
     shadow_models: Annotated[
         int, shadow_models_option("Models trained for every ε; more lower the noise floor.")
@@ -188,6 +197,7 @@ def risk(
     asked: dict[str, Any] = {
         "epsilon": read_epsilon(epsilon),
         "mechanism": mechanism,
+        "correction": correction,
         "shadow_models": shadow_models,
         "online": online,
         **training.settings(),

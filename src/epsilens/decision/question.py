@@ -219,7 +219,7 @@ def _difference(cost: WhatIfDocument, risk: RiskDocument) -> str | None:
         with_it, without = ("cost", "attack") if corrections[1] == "none" else ("attack", "cost")
         return (
             f"the {with_it} is of models with forward correction and the {without} of models without. "
-            f"Ask both without {setting('correction')}."
+            f"Ask both with the same {setting('correction')}."
         )
     budgets = [settings.get("epsilon") for settings in (asked, attacked)]
     if any(isinstance(budget, dict) for budget in budgets) and budgets[0] != budgets[1]:
@@ -233,6 +233,13 @@ def _difference(cost: WhatIfDocument, risk: RiskDocument) -> str | None:
             "they are not of the same data: columns or numbers of rows differ. Ask both of the same "
             "training and test data."
         )
+    for key, words in (("estimator", "the estimator"), ("loss", "the loss of the model")):
+        models = [settings.get(key) for settings in (asked, attacked)]
+        if None not in models and models[0] != models[1]:
+            return (
+                f"{words} of the cost is {models[0]} and that of the attack {models[1]}. Ask both with the "
+                f"same {setting('model')}."
+            )
     one, other = cost.baseline, risk.baseline
     if other is None:
         return None
@@ -241,6 +248,8 @@ def _difference(cost: WhatIfDocument, risk: RiskDocument) -> str | None:
         differs = f"{one.n_train} and {other.n_train} training rows"
     elif one.n_test != other.n_test:
         differs = f"{one.n_test} and {other.n_test} test rows"
+    elif one.n_parameters != other.n_parameters:
+        differs = f"{one.n_parameters} and {other.n_parameters} parameters"
     elif _are_apart(one.loss, other.loss, _NOISE):
         differs = f"test loss {one.loss:.6g} and {other.loss:.6g}"
     # A row that lies on the border may fall on either side of it.

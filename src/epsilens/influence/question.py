@@ -30,6 +30,7 @@ from epsilens.errors import (
     InputError,
     InputTypeError,
     PrivacyLeakWarning,
+    phrase,
     setting,
 )
 from epsilens.influence.alternatives import (
@@ -44,7 +45,13 @@ from epsilens.influence.alternatives import (
     read_block,
 )
 from epsilens.influence.baseline import BaselineModel
-from epsilens.influence.groups import Group, by_label, read_groups, refuse_dependence
+from epsilens.influence.groups import (
+    Group,
+    by_label,
+    is_associated,
+    read_groups,
+    refuse_dependence,
+)
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.models.label import Label
 from epsilens.notes import Note
@@ -493,3 +500,53 @@ def read_grid(epsilon: object) -> Sequence[float]:
     if not values:
         raise InputError(f"{setting('epsilon')} must have at least one value, got none.")
     return values
+
+
+# --- Forward correction: a loss that knows the noise of the label ---
+
+_NOT_IN_THE_PROOF = phrase("; P1's proof does not say so", page="")
+_CONDITIONS_OF_CORRECTION = Note(
+    "correction-conditions",
+    f"forward correction leads back to the model of the true labels{phrase(' (P1 Thm 1)', page='')} only "
+    "if the model is well specified and who is in the group does not depend on the label, given the "
+    f"features{_NOT_IN_THE_PROOF}.",
+)
+
+
+def as_correction(
+    correction: str | None, asked: Asked, baseline: BaselineModel | StreamedBaseline
+) -> bool:
+    """Return whether the loss is corrected, and note under which conditions that helps."""
+    if (
+        correction is None
+        or as_choice(correction, ("none", "forward"), name="correction") == "none"
+    ):
+        return False
+    if not asked.label_is_protected:
+        raise InputError(
+            f"{setting('correction')} is for a randomised label, and the label is not protected. "
+            "Leave it out, or protect the label."
+        )
+    if baseline.is_streamed:
+        raise InputError(
+            f"{setting('correction')} cannot be streamed. Leave it out, or read the table into "
+            "memory with `fit`."
+        )
+    if baseline.problem.loss.is_quadratic:
+        raise InputError(
+            f"{setting('correction')} mixes predicted probabilities, and a squared loss has none. "
+            f"Leave it out, or {phrase('use LogisticRegression', page='predict a column of answers')}."
+        )
+    asked.notes.append(_CONDITIONS_OF_CORRECTION)
+    codes, _ = asked.label.domain()
+    for group in asked.groups:
+        if is_associated(group.mask, codes):
+            note = Note(
+                "group-depends-on-label",
+                f"who is in group {group.name!r} goes with the label: unless the features explain "
+                "that, forward correction leads away from the model of the true labels.",
+                group.name,
+            )
+            note.warn(ApproximationWarning, stacklevel=4)
+            asked.notes.append(note)
+    return True

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from epsilens._types import BoolArray, FloatArray, Progress, SingleArray
 from epsilens.channels.draw import generator_words
-from epsilens.errors import EstimateNotTrustworthyError, InputError
+from epsilens.errors import EstimateNotTrustworthyError, InputError, setting
 from epsilens.influence.alternatives import Alternatives, no_alternatives
 from epsilens.influence.baseline import BaselineModel
+from epsilens.influence.perturbed import Reports
 from epsilens.influence.question import Asked
 from epsilens.influence.wide import is_wide, refuse_matrix
 from epsilens.models import Design
@@ -84,6 +85,10 @@ class EnsembleObjective:
         0 for a record that a model does not see.
     penalty_factors : array of shape (B,)
         What the penalty is multiplied by: below 1 where it belongs to the mean over records.
+    reports : Reports, optional
+        The loss of reported labels, corrected for the noise; None: the labels are in the linear term.
+    labels : array of int, shape (n, B), optional
+        What label every record reported to every model; only with `reports`.
     """
 
     problem: Problem
@@ -91,8 +96,14 @@ class EnsembleObjective:
     values: NDArray[np.int64] | None
     weights: FloatArray
     penalty_factors: FloatArray
-    is_convex: ClassVar[bool] = True
+    reports: Reports | None = None
+    labels: NDArray[np.int64] | None = None
     is_quadratic: ClassVar[bool] = False  # an attack needs probabilities
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether every objective has one minimum."""
+        return self.reports is None
 
     def of_columns(self, columns: NDArray[np.intp]) -> EnsembleObjective:
         """Return the objectives of some models only."""
@@ -103,6 +114,7 @@ class EnsembleObjective:
             values=None if self.values is None else self.values[:, columns],
             weights=self.weights[:, columns],
             penalty_factors=self.penalty_factors[columns],
+            labels=None if self.labels is None else self.labels[:, columns],
         )
 
     def reach(self, steps: FloatArray) -> FloatArray:
@@ -133,11 +145,20 @@ class EnsembleObjective:
             s = base.predict(theta, rows)
             if self.values is not None:
                 s = s + np.take_along_axis(added, self.values[rows, None, :], axis=0)
-            mean = loss.mean(s)
-            mean *= self.weights[rows, None, :]
-            total += self.pull(rows, mean)
+            slopes = loss.mean(s) if self.reports is None else self._corrected_slopes(rows, s)
+            slopes *= self.weights[rows, None, :]
+            total += self.pull(rows, slopes)
         penalty = self.penalty_factors * self.problem.penalise(theta)
         return total / self.problem.n_rows + penalty - linear
+
+    def _corrected_slopes(self, rows: slice, s: FloatArray) -> FloatArray:
+        """Return the slopes of the corrected losses of some rows, (rows, K, B)."""
+        assert self.reports is not None  # noqa: S101
+        assert self.labels is not None  # noqa: S101
+        by_record = np.moveaxis(s, 1, 2)  # (rows, B, K)
+        flat = by_record.reshape(-1, s.shape[1])
+        slopes = self.reports.reported_slopes(flat, self.labels[rows].ravel())
+        return np.moveaxis(slopes.reshape(by_record.shape), 2, 1)
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return the Hessian of one model; for several, that of a model such as theirs.
@@ -155,8 +176,13 @@ class EnsembleObjective:
             if values is not None:
                 s = s + added[values[rows]]
                 records = records + self.alternatives.blocks[values[rows]]
-            bend = self.problem.loss.curvature(s)
-            bend *= weights[rows, None, None]
+            if self.reports is None or self.labels is None:
+                bend = self.problem.loss.curvature(s)
+            else:
+                codes = self.labels[rows, 0]
+                shown = self.reports.values[codes]
+                bend = self.reports.curvatures(s, shown)[np.arange(len(s)), codes]
+            bend = bend * weights[rows, None, None]
             total += Design.plain(records).gram(bend)
         # In place: a matrix of 5,000 parameters takes 200 MB.
         total /= self.problem.n_rows
@@ -204,6 +230,8 @@ class ShadowTraining:
     penalty_per_record : float
         See `BaselineModel`.
     seed : int
+    is_corrected : bool
+        Whether the loss of the label knows the noise.
     """
 
     problem: Problem
@@ -213,6 +241,7 @@ class ShadowTraining:
     class_weight: ClassWeight
     penalty_per_record: float
     seed: int
+    is_corrected: bool = False
 
     def train(self, e: int, models: range, *, start: FloatArray) -> FloatArray:
         """Return the parameters of some models at the e-th ε, (K·p, models).
@@ -264,6 +293,8 @@ class ShadowTraining:
             weights=weights,
             penalty_factors=1.0 - per_record + per_record * share,
         )
+        if self.is_corrected and codes is not None:
+            return self._train_corrected(e, replace(objective, labels=codes), start)
         by_output = problem.loss.statistic(shown.reshape(-1)).reshape(*members.shape, -1)
         statistics = np.moveaxis(by_output, 2, 1)
         linear = np.zeros((len(start), len(models)))
@@ -279,6 +310,28 @@ class ShadowTraining:
             raise EstimateNotTrustworthyError(
                 f"{int(np.sum(~solution.converged))} of {len(models)} shadow models did not "
                 "converge: half of the records are separable. Add regularisation."
+            )
+        return solution.theta
+
+    def _train_corrected(
+        self, e: int, objective: EnsembleObjective, start: FloatArray
+    ) -> FloatArray:
+        """Return the parameters of models whose loss knows the noise of the label."""
+        domain = self.asked.label.domain()[1]
+        channel = self.asked.label_channels[e].matrix
+        reports = Reports(self.problem.loss, domain, np.ones(len(domain)), channel)
+        n_models = objective.weights.shape[1]
+        solution = minimise(
+            replace(objective, reports=reports),
+            np.zeros((len(start), n_models)),
+            np.repeat(start[:, None], n_models, axis=1),
+            clusters=np.zeros(n_models, dtype=np.intp),
+        )
+        if not solution.converged.all():
+            raise EstimateNotTrustworthyError(
+                f"{int(np.sum(~solution.converged))} of {n_models} shadow models with forward correction "
+                f"did not converge at ε = {self.asked.epsilons[e]:.3g}: the noise is too large for so few "
+                f"records. Ask about larger ε, or leave {setting('correction')} out."
             )
         return solution.theta
 
@@ -374,6 +427,8 @@ class RandomisedShadows:
         A folder for finished models, which a killed run goes on from.
     progress : callable, optional
         Called with models done, models in all, and what is done.
+    is_corrected : bool
+        Whether the loss of the label knows the noise.
 
     Attributes
     ----------
@@ -392,6 +447,7 @@ class RandomisedShadows:
     targets: NDArray[np.intp]
     checkpoint: str | Path | None = None
     progress: Progress | None = None
+    is_corrected: bool = False
     members: BoolArray = field(init=False)
     training: ShadowTraining = field(init=False)
     attack: AnswerAttack = field(init=False)
@@ -410,6 +466,7 @@ class RandomisedShadows:
             class_weight=baseline.class_weight,
             penalty_per_record=baseline.penalty_per_record,
             seed=self.seed,
+            is_corrected=self.is_corrected,
         )
         attack = AnswerAttack(
             loss=problem.loss,
@@ -429,6 +486,7 @@ class RandomisedShadows:
                 "seed": self.seed,
                 "loss": problem.loss.name,
                 "baseline_loss": repr(round(baseline.outcomes.loss, 10)),
+                **({"correction": "forward"} if self.is_corrected else {}),
             },
             data=(
                 matrix if isinstance(matrix, np.ndarray) else matrix.data,
@@ -483,7 +541,8 @@ class RandomisedShadows:
         start = self.baseline.theta
         for e in range(len(self.asked.epsilons)):
             theta = self._train(e, start)
-            start = theta.mean(axis=1)
+            # A corrected loss need not be convex, and is searched from the model of the true labels.
+            start = start if self.is_corrected else theta.mean(axis=1)
             # The guess of every answer, and the scores of the records whose membership is attacked.
             inside, outside = self._guess_answers(theta) if self.asked.names else (None, None)
             scores = np.empty((self.n_models, len(self.targets)), dtype=np.float32)

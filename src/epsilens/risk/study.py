@@ -21,7 +21,7 @@ from epsilens.document.risk import risk_number_types
 from epsilens.errors import InputError, setting
 from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.fitted import FittedModel
-from epsilens.influence.question import Asked, Epsilon, Question, read_grid
+from epsilens.influence.question import Asked, Epsilon, Question, as_correction, read_grid
 from epsilens.mechanisms import answer_ceiling
 from epsilens.models.dp_sgd import DPSGDSettings
 from epsilens.models.passes import place_of_work
@@ -130,6 +130,7 @@ class AttackStudy(FittedModel):
         epsilon: Epsilon,
         shadow_models: int = 256,
         categories: Mapping[str, Sequence[object]] | None = None,
+        correction: str | None = None,
         online: bool = False,
         confidence: float = 0.95,
         random_state: int = 0,
@@ -148,6 +149,10 @@ class AttackStudy(FittedModel):
             Models trained for every ε. More give finer intervals and a lower noise floor.
         categories : mapping of column to values, optional
             The public domain of the protected columns; see `WhatIf.estimate`.
+        correction : {None, "none", "forward"}
+            Whether the models are trained on a loss that knows the noise of the label; see
+            `WhatIf.estimate`. What is proven stays the same: a correction is computed from the randomised
+            answers alone.
         online : bool
             Whether the membership attack also learns what members look like.
         confidence : float in (0, 1)
@@ -169,6 +174,7 @@ class AttackStudy(FittedModel):
         n_models = as_count(shadow_models, name="shadow_models", least=FEWEST_MODELS)
         level = as_share(confidence, name="confidence")
         asked = self._read_question(Question(epsilon, protect, categories=categories))
+        is_corrected = as_correction(correction, asked, baseline)
         shadows = RandomisedShadows(
             baseline=baseline,
             asked=asked,
@@ -177,6 +183,7 @@ class AttackStudy(FittedModel):
             targets=_targets(baseline.problem.n_rows, seed),
             checkpoint=checkpoint,
             progress=progress,
+            is_corrected=is_corrected,
         )
         attacks, guesses, accuracies = [], [], []
         for outcome in shadows.outcomes():
@@ -208,7 +215,7 @@ class AttackStudy(FittedModel):
         ]
         settings = {
             "mechanism": "rr",
-            "correction": "none",
+            "correction": "forward" if is_corrected else "none",
             "protect": list(asked.names),
             "epsilon": dict(asked.budgets[0]) if asked.is_mapping else list(asked.epsilons),
             "shadow_models": n_models,

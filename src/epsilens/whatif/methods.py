@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from epsilens._types import Progress
-from epsilens._validate import as_choice
-from epsilens.errors import ApproximationWarning, InputError, phrase, setting
+from epsilens.errors import ApproximationWarning, InputError, setting
 from epsilens.influence import FirstOrder, HessianOperator, as_inverse_hessian
 from epsilens.influence.alternatives import UnaryBlock
 from epsilens.influence.baseline import BaselineModel
-from epsilens.influence.groups import is_associated
 from epsilens.influence.question import Asked
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.wide import is_wide, refuse_matrix
@@ -235,14 +233,6 @@ def _label_cells(
 
 # --- From a checked question to what a method is asked, and what must be refused or solved before ---
 
-_NOT_IN_THE_PROOF = phrase("; P1's proof does not say so", page="")
-_CONDITIONS_OF_CORRECTION = Note(
-    "correction-conditions",
-    f"forward correction leads back to the model of the true labels{phrase(' (P1 Thm 1)', page='')} only "
-    "if the model is well specified and who is in the group does not depend on the label, given the "
-    f"features{_NOT_IN_THE_PROOF}.",
-)
-
 
 def solve_first_order(
     baseline: BaselineModel | StreamedBaseline, inverse_hessian: object, *, seed: int = 0
@@ -266,45 +256,6 @@ def solve_first_order(
     if found.solution.note:
         found.solution.note.warn(ApproximationWarning, stacklevel=3)
     return found
-
-
-def as_correction(
-    correction: str | None, asked: Asked, baseline: BaselineModel | StreamedBaseline
-) -> bool:
-    """Return whether the loss is corrected, and note under which conditions that helps."""
-    if (
-        correction is None
-        or as_choice(correction, ("none", "forward"), name="correction") == "none"
-    ):
-        return False
-    if not asked.label_is_protected:
-        raise InputError(
-            f"{setting('correction')} is for a randomised label, and the label is not protected. "
-            "Leave it out, or protect the label."
-        )
-    if baseline.is_streamed:
-        raise InputError(
-            f"{setting('correction')} cannot be streamed. Leave it out, or read the table into "
-            "memory with `fit`."
-        )
-    if baseline.problem.loss.is_quadratic:
-        raise InputError(
-            f"{setting('correction')} mixes predicted probabilities, and a squared loss has none. "
-            f"Leave it out, or {phrase('use LogisticRegression', page='predict a column of answers')}."
-        )
-    asked.notes.append(_CONDITIONS_OF_CORRECTION)
-    codes, _ = asked.label.domain()
-    for group in asked.groups:
-        if is_associated(group.mask, codes):
-            note = Note(
-                "group-depends-on-label",
-                f"who is in group {group.name!r} goes with the label: unless the features explain "
-                "that, forward correction leads away from the model of the true labels.",
-                group.name,
-            )
-            note.warn(ApproximationWarning, stacklevel=4)
-            asked.notes.append(note)
-    return True
 
 
 def as_question(asked: Asked, *, corrected: bool, n_draws: int, seed: int) -> CellQuestion:

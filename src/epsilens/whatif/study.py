@@ -28,7 +28,7 @@ from epsilens.influence import (
 )
 from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.fitted import FittedModel
-from epsilens.influence.question import Asked, Epsilon, Question
+from epsilens.influence.question import Asked, Epsilon, Question, as_correction
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.streamed_fit import fit_from_parquet
 from epsilens.whatif.answer import Origin, write_estimate, write_retraining
@@ -36,7 +36,6 @@ from epsilens.whatif.cells import Method
 from epsilens.whatif.general_method import objective_of
 from epsilens.whatif.head import fit_head, refuse_inputs, with_body
 from epsilens.whatif.methods import (
-    as_correction,
     as_question,
     compute_cells,
     is_label_only,

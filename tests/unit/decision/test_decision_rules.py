@@ -499,8 +499,40 @@ def test_a_corrected_cost_is_not_joined_with_an_attack_on_uncorrected_models(bui
     for attacked in (risk, plain):
         with pytest.raises(InputError, match=words):
             decide(forward, attacked, max_loss_increase=1.0)
-    same = LossChangeEstimate(corrected(cost.document, "none"), cost.loss_draws)
-    assert decide(same, plain, max_loss_increase=1.0).recommendation.holds
+    words = "the attack is of models with forward correction and the cost of models without"
+    with pytest.raises(InputError, match=words):
+        decide(
+            cost,
+            RiskCurve(corrected(risk.document, "forward"), (), np.arange(0)),
+            max_loss_increase=1.0,
+        )
+    for correction in ("none", "forward"):
+        same = LossChangeEstimate(corrected(cost.document, correction), cost.loss_draws)
+        attacked = RiskCurve(corrected(risk.document, correction), (), np.arange(0))
+        assert decide(same, attacked, max_loss_increase=1.0).recommendation.holds
+
+
+def test_other_models_are_named_with_what_to_do(build):
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
+
+    def of(document: object, **settings: object) -> object:
+        told = document.provenance.settings | settings
+        origin = document.provenance.model_copy(update={"settings": told})
+        return document.model_copy(update={"provenance": origin})
+
+    for key, words in (
+        (
+            "estimator",
+            "the estimator of the cost is A and that of the attack B. Ask both with the same",
+        ),
+        ("loss", "the loss of the model of the cost is A and that of the attack B. Ask both"),
+    ):
+        one = LossChangeEstimate(of(cost.document, **{key: "A"}), cost.loss_draws)
+        two = RiskCurve(of(risk.document, **{key: "B"}), (), np.arange(0))
+        with pytest.raises(InputError, match=words):
+            decide(one, two, max_loss_increase=1.0)
+        two = RiskCurve(of(risk.document, **{key: "A"}), (), np.arange(0))
+        assert decide(one, two, max_loss_increase=1.0).recommendation.holds
 
 
 @pytest.mark.parametrize(
@@ -508,6 +540,7 @@ def test_a_corrected_cost_is_not_joined_with_an_attack_on_uncorrected_models(bui
     [
         ({"n_train": 74}, "and 74 training rows"),
         ({"n_test": 24}, "and 24 test rows"),
+        ({"n_parameters": 999}, "and 999 parameters"),
         ({"loss": 0.6}, "test loss 0.5432 and 0.6"),
         ({"accuracy": 0.1}, "and 0.1"),
     ],

@@ -255,3 +255,26 @@ def test_what_an_attack_proves_is_rarely_above_what_is_accounted():
     assert np.mean(bounds > settings.calibration(n / 2).epsilon_pld) <= 0.05 + 2 * 0.0218
     # The attack is no dummy: it proves a part of the budget.
     assert np.median(bounds) > 0.8
+
+
+def test_corrected_models_are_attacked_and_what_is_proven_stays(study):
+    asked = {"protect": "ill", "epsilon": [1.0, 3.0], "shadow_models": 64}
+    plain = study.estimate(**asked, correction="none").document
+    corrected = study.estimate(**asked, correction="forward").document
+    assert plain.provenance.settings["correction"] == "none"
+    assert corrected.provenance.settings["correction"] == "forward"
+    assert any(note.code == "correction-conditions" for note in corrected.notes)
+    for one, other in zip(plain.cells, corrected.cells, strict=True):
+        for name in ("advantage", "answer_inference_ceiling", "holder_rate"):
+            assert getattr(one, name) == getattr(other, name)
+        assert one.answer_inference_rate != other.answer_inference_rate
+        assert other.answer_inference_low <= other.answer_inference_ceiling
+
+
+def test_a_correction_needs_a_randomised_label(study):
+    with pytest.raises(InputError, match="`correction` is for a randomised label"):
+        study.estimate(
+            protect="town", categories={"town": [0.0, 1.0, 2.0]}, epsilon=1.0, correction="forward"
+        )
+    with pytest.raises(InputError, match="`correction` must be"):
+        study.estimate(epsilon=1.0, correction="backward")

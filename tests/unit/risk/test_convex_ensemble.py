@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import optimize
+from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
 from epsilens.errors import EstimateNotTrustworthyError, InputError
@@ -128,3 +132,49 @@ def test_halves_that_are_separable_without_a_penalty_are_refused():
     study = AttackStudy(LogisticRegression(C=np.inf)).fit(X[:12], y[:12], X[12:], y[12:])
     with pytest.raises(EstimateNotTrustworthyError, match=r"regularisation|too few"):
         study.estimate(protect="y", epsilon=[8.0], shadow_models=64)
+
+
+@pytest.mark.parametrize("protect", [["ill"], ["smokes", "ill"]])
+@pytest.mark.parametrize("name", MODELS)
+def test_corrected_models_minimise_the_loss_that_knows_the_noise(name, protect, shadows_of):
+    """−log (Pᵀh) of the reported label, written out, minimised by scipy from the same start."""
+    model, n_classes = MODELS[name]
+    plain = shadows_of(model, protect, n_classes=n_classes, epsilon=2.0)
+    shadows = replace(plain, is_corrected=True)
+    asked, baseline = shadows.asked, shadows.baseline
+    theta = shadows.training.train(0, range(2), start=baseline.theta)
+    values, codes = shadows.training.reports(0, range(2))
+    channel, problem = asked.label_channels[0].matrix, baseline.problem
+    penalty = problem.penalty_hessian()
+    for j in range(2):
+        rows = np.flatnonzero(shadows.members[:, j])
+        reported = asked.alternatives.codes if values is None else values[:, j]
+        X = asked.alternatives.base.block(rows) + asked.alternatives.blocks[reported[rows]]
+        labels = codes[rows, j]
+        weights = np.ones(len(rows))
+        if name == "balanced":
+            weights = len(rows) / (2 * np.bincount(labels))[labels]
+
+        def objective(parameters, X=X, labels=labels, weights=weights):
+            s = X @ parameters.reshape(-1, X.shape[1]).T
+            h = softmax(np.column_stack([np.zeros(len(s)), s]) if s.shape[1] == 1 else s, axis=1)
+            losses = -np.log((h @ channel)[np.arange(len(s)), labels])
+            return weights @ losses / problem.n_rows + 0.5 * parameters @ penalty @ parameters
+
+        found = objective(theta[:, j])
+        best = optimize.minimize(objective, theta[:, j], method="BFGS", options={"gtol": 1e-9})
+        assert found <= best.fun + 1e-10
+        nearby = theta[:, [j]] + 1e-3 * np.random.default_rng(0).normal(size=(len(theta), 20))
+        assert all(objective(column) > found for column in nearby.T)
+        # It is another model than that of the uncorrected loss.
+        usual = plain.training.train(0, range(j, j + 1), start=baseline.theta)
+        assert objective(usual[:, 0]) > found + 1e-4
+
+
+def test_a_correction_without_noise_is_none(shadows_of):
+    shadows = shadows_of(LogisticRegression(), ["ill"], epsilon=np.inf)
+    start = shadows.baseline.theta
+    corrected = replace(shadows, is_corrected=True).training.train(0, range(3), start=start)
+    np.testing.assert_allclose(
+        corrected, shadows.training.train(0, range(3), start=start), atol=1e-6
+    )
