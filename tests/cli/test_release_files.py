@@ -104,6 +104,33 @@ def place(name, is_first):
     return folder / name / "out.csv"
 """
 
+# The same of a model, whose receipt is another document.
+TRAINING = RELEASE
+for was, now in (
+    ("out.csv.receipt", "out.receipt"),
+    ("out.csv", "out.json"),
+    ('stated.epsilon["smokes"]', "stated.epsilon"),
+    ("stated.record_epsilon >= spent", "stated.total.epsilon >= spent"),
+    ('.epsilon == {"smokes": 1.0}', ".epsilon == 1.0"),
+    ('float(read_table(out).frame["spent"].iloc[0])', "float(out.read_text())"),
+):
+    assert was in TRAINING
+    TRAINING = TRAINING.replace(was, now)
+TRAINING += """
+from epsilens.data import replacing
+from epsilens.document import example_document
+
+def release(out, epsilon):
+    truth = pd.DataFrame({"smokes": ["no", "yes"] * 5})
+    planned = PlannedRelease.of(str(folder / "data.csv"), truth, Budget({"smokes": epsilon}), limit=None)
+    document = example_document("training", epsilon=epsilon,
+        total={"epsilon": epsilon, "delta": 1e-6, "advantage": 0.1, "n_releases": 1})
+    def write(announce):
+        with replacing(out, announce=announce) as scratch:
+            scratch.write_text(str(epsilon))
+    write_release(write, document, out=out, planned=planned, force=True)
+"""
+
 KILLED_BY_ITSELF = """
 # Calls that only look are left out: the disk is the same before and after them.
 CHANGES = {"open", "write", "flush", "close", "fsync", "chmod", "replace", "unlink", "execute", "executemany"}
@@ -161,13 +188,13 @@ print(done)
 """
 
 
-def run_kills(program: str) -> list[int]:
+def run_kills(program: str, release: str = RELEASE) -> list[int]:
     # In memory where there is such a folder: every step waits for the disk.
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
-        (Path(folder) / "release.py").write_text(RELEASE)
+        (Path(folder) / "release.py").write_text(release)
         done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", RELEASE + program, folder],
+            [sys.executable, "-W", "ignore", "-c", release + program, folder],
             capture_output=True,
             text=True,
             check=False,
@@ -177,8 +204,9 @@ def run_kills(program: str) -> list[int]:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_killed_at_any_call_the_receipt_states_at_least_what_was_spent() -> None:
-    first, forced = run_kills(KILLED_BY_ITSELF)
+@pytest.mark.parametrize("release", [RELEASE, TRAINING], ids=["table", "model"])
+def test_killed_at_any_call_the_receipt_states_at_least_what_was_spent(release: str) -> None:
+    first, forced = run_kills(KILLED_BY_ITSELF, release)
     assert min(first, forced) > 30  # calls that were killed at
 
 

@@ -35,6 +35,7 @@ BEFORE = {
     "docs/howto/ci-gate.md": "small_survey.py",
     "docs/howto/deep-models.md": "network.py",
     "docs/howto/large-tables.md": "small_survey.py",
+    "docs/howto/private-model.md": "small_survey.py",
     "docs/howto/read-the-json.md": "small_survey.py",
     "docs/howto/resume.md": "small_survey.py",
     "docs/howto/several-columns.md": "small_survey.py",

@@ -58,7 +58,8 @@ def train(
     data: Data,
     label: Label,
     mechanism: Annotated[
-        str, option(f"{' or '.join(TRAINABLE)} (the only one of ridge).", "NAME", panel=_PRIVACY)
+        str,
+        option("noisy-descent, or output-perturbation, which ridge needs.", "NAME", panel=_PRIVACY),
     ],
     epsilon: Annotated[float, option("Budget ε of the model.", "E", panel=_PRIVACY)],
     out: Annotated[
@@ -365,15 +366,16 @@ def _require_declared(
 
     import numpy as np
 
+    from epsilens.document.wording import delta_text
     from epsilens.models.table_encoder import NumberColumn
 
     undeclared = declaration.undeclared(list(map(str, written.columns)))
     if not is_record and not declaration.is_number:
         # The classes may be observed where the answer alone is protected; that warns.
         undeclared = [name for name in undeclared if name != declaration.label]
-    lacking = [f"--x-bound {4}"] * (x_bound is None)
+    lacking = ["--x-bound 4"] * (x_bound is None)
     if is_record and delta is None:
-        lacking.append(f"--delta {_usual_delta(len(written)):g}")
+        lacking.append(f"--delta {delta_text(_usual_delta(len(written)))}")
     if not undeclared and not lacking:
         return
     for name in undeclared:

@@ -139,6 +139,9 @@ def read_fields(
     mark = delimiter or max(DELIMITERS, key=header.count)
     table = parse_fields(text, mark, name=name)
     names = [str(column[0].as_py()).strip() for column in table.columns]
+    while names and not names[-1]:  # spreadsheets add such columns
+        names.pop()
+        table = table.remove_column(len(names))
     require_unique(names, what=f"the column names of {name!r}")
     if "" in names or table.num_rows < 2:
         raise InputError(

@@ -62,6 +62,13 @@ def test_types_are_those_of_a_table_that_is_read_as_usual(tmp_path):
     pd.testing.assert_frame_equal(read_fields(file).typed(), read_table(file).frame)
 
 
+def test_last_columns_without_a_name_are_left_out_whatever_they_hold(tmp_path):
+    file = tmp_path / "survey.csv"
+    for field in ("", "x"):
+        file.write_text(f"age;smokes;;\n31;yes;{field};\n", encoding="utf-8")
+        assert read_fields(file).written.to_numpy().tolist() == [["31", "yes"]]
+
+
 def test_an_encoding_is_detected_where_that_is_asked_for(tmp_path):
     file = tmp_path / "survey.csv"
     file.write_bytes("prénom,a\né,1\n".encode("cp1252"))
