@@ -204,7 +204,13 @@ def run_kills(program: str, release: str = RELEASE) -> list[int]:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("release", [RELEASE, TRAINING], ids=["table", "model"])
+@pytest.mark.parametrize(
+    "release",
+    [
+        pytest.param(RELEASE, id="table"),
+        pytest.param(TRAINING, id="model", marks=pytest.mark.nightly),
+    ],
+)
 def test_killed_at_any_call_the_receipt_states_at_least_what_was_spent(release: str) -> None:
     first, forced = run_kills(KILLED_BY_ITSELF, release)
     assert min(first, forced) > 30  # calls that were killed at
