@@ -799,10 +799,10 @@ class Study:
                 )
         assert self._last_cost is not None  # noqa: S101
         assert self._last_risk is not None  # noqa: S101
-        others, task, level = [], None, 0.0
+        others, remarks, task, level = [], [], None, 0.0
         if comparison.names and self.weight is None:
             task, level = self.task(x_bound=x_bound), self._checked_delta(delta, is_needed=False)
-            others = preview_others(
+            others, remarks = preview_others(
                 task,
                 comparison,
                 checked,
@@ -817,11 +817,20 @@ class Study:
             self._last_cost,
             self._last_risk,
             **limits,
+            corrected=self._corrected(grid, method, progress)
+            if comparison.with_correction
+            else None,
             trust=comparison.trust,
             protects=comparison.protects,
             others=others,
+            named=comparison.named,
             progress=progress,
         )
+        if remarks:
+            notes = [*decision.document.notes, *remarks]
+            decision = replace(
+                decision, document=decision.document.model_copy(update={"notes": notes})
+            )
         if task is not None:
             origin = decision.document.provenance
             beside = {"x_bound": task.x_bound, "delta": level}
@@ -831,6 +840,25 @@ class Study:
         if self.identity is not None:
             decision = self._with_lever(decision, masked, checkpoint, limits, progress)
         return self._with_notes(decision)
+
+    def _corrected(
+        self, grid: Epsilon, method: str, progress: Progress | None
+    ) -> LossChangeEstimate | None:
+        """Return the cost with forward correction of the label; None where it is not another mechanism."""
+        assert self._last_cost is not None  # noqa: S101
+        before = self._last_cost, self._cost_arguments
+        if (
+            self.protected != (self.label,)
+            or isinstance(grid, Mapping)
+            or self.identity is not None
+            or before[1].get("correction") is not None
+            or before[1].get("method") == "retrain"
+        ):
+            return None
+        self.cost(epsilon=grid, method=method, correction="forward", progress=progress)
+        found = self._last_cost
+        self._last_cost, self._cost_arguments = before
+        return found
 
     def _grid(
         self, epsilon: Epsilon | None, before: LossChangeEstimate | RiskCurve | None
@@ -918,7 +946,9 @@ class Study:
             # The cost has warned of the same columns.
             warnings.simplefilter("ignore", PrivacyLeakWarning)
             other.risk(**self._risk_arguments, checkpoint=beside, progress=progress)
-        again = other.decide(**{**limits, **met}, trust="nobody", progress=progress)
+        again = other.decide(
+            **{**limits, **met}, mechanisms="randomised-response", progress=progress
+        )
         lever = masking_lever(decision, again, masked=masked)
         return replace(decision, document=document.model_copy(update={"lever": lever}))
 

@@ -14,7 +14,7 @@ from epsilens.document import load_document, to_dict
 
 SECRET = "unmistakable-secret"
 BASE = (
-    *("--label", "smokes", "--protect", "smokes", "--trust", "nobody"),
+    *("--label", "smokes", "--protect", "smokes", "--mechanism", "randomised-response"),
     *("--epsilon", "0.25,0.5,1,2,4,8"),
     *("--shadow-models", "48", "--categories", "smokes=no|yes"),
 )

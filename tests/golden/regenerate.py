@@ -71,7 +71,9 @@ class Case:
 
 SMOKES = "survey.csv --label smokes --categories 'smokes=no|yes'"
 TWO = "--epsilon 0.5,2"
-DECIDE = f"decide {SMOKES} --trust nobody --epsilon 0.25,1,2,4,8 --shadow-models 48"
+DECIDE = (
+    f"decide {SMOKES} --mechanism randomised-response --epsilon 0.25,1,2,4,8 --shadow-models 48"
+)
 DPSGD = (
     "risk survey.csv --label smokes --mechanism dpsgd --delta 1e-5 --epsilon 1,8 --epochs 2 "
     "--shadow-models 20"

@@ -75,9 +75,14 @@ def calls(monkeypatch):
 def test_a_decision_fits_one_model_and_reads_the_question_once(people, calls):
     study = Study(people, label="affair", categories=ANSWERS)
     assert not calls
-    study.decide(trust="nobody", epsilon="0.5:4:4", shadow_models=MODELS, max_loss_increase=0.05)
+    study.decide(
+        mechanisms="randomised-response",
+        epsilon="0.5:4:4",
+        shadow_models=MODELS,
+        max_loss_increase=0.05,
+    )
     assert calls == dict.fromkeys(ONCE, 1)
-    study.decide(trust="nobody", max_attack_rate=0.9)
+    study.decide(mechanisms="randomised-response", max_attack_rate=0.9)
     assert calls == dict.fromkeys(ONCE, 1)
 
 
@@ -107,7 +112,9 @@ def test_the_numbers_are_those_of_its_parts(people, study):
     asked = {"protect": ["affair"], "epsilon": GRID, "categories": ANSWERS}
     cost = WhatIf(model).fit(*parts).estimate(**asked)
     risk = AttackStudy(model).fit(*parts).estimate(**asked, shadow_models=MODELS)
-    found = study.decide(trust="nobody", epsilon=GRID, shadow_models=MODELS, max_loss_increase=0.05)
+    found = study.decide(
+        mechanisms="randomised-response", epsilon=GRID, shadow_models=MODELS, max_loss_increase=0.05
+    )
     assert found.document.cost.cells == cost.document.cells
     assert found.document.risk.cells == risk.document.cells
     assert found.document.risk.baseline == risk.document.baseline
@@ -129,7 +136,7 @@ def test_a_decision_from_documents_is_that_from_results(study):
 
 def test_every_result_has_a_document_a_frame_and_a_chart(study):
     decision = study.decide(
-        trust="nobody", epsilon=GRID, shadow_models=MODELS, max_loss_increase=0.05
+        mechanisms="randomised-response", epsilon=GRID, shadow_models=MODELS, max_loss_increase=0.05
     )
     for result in (study.cost(epsilon=GRID), decision):
         assert len(result.to_frame()) == len(GRID)
@@ -151,9 +158,9 @@ def test_nothing_is_read_before_the_limits_are_checked(tmp_path):
         ({"confidence": 2}, "`confidence`"),
     ):
         with pytest.raises(InputError, match=words):
-            study.decide(trust="nobody", **limits)
+            study.decide(mechanisms="randomised-response", **limits)
     with pytest.raises(InputError, match=r"missing\.csv"):
-        study.decide(trust="nobody")
+        study.decide(mechanisms="randomised-response")
 
 
 def test_arguments_are_checked_at_once():
@@ -168,7 +175,7 @@ def test_arguments_are_checked_at_once():
 def test_an_attack_needs_probabilities(people):
     study = Study(people, label="age", model="ridge")
     with pytest.raises(InputError, match="`model` must be logistic for an attack"):
-        study.decide(trust="nobody")
+        study.decide(mechanisms="randomised-response")
     with pytest.raises(InputError, match="`model` must be logistic for an attack"):
         study.risk()
 
@@ -201,7 +208,9 @@ def test_groups_stand_beside_everybody_and_other_groups_need_no_other_model(peop
 def test_an_own_model_is_used(people):
     numbers = people[["age", "children", "affair"]]
     study = Study(numbers, label="affair", categories=ANSWERS, model=LogisticRegression(C=0.1))
-    decision = study.decide(trust="nobody", epsilon=GRID, shadow_models=MODELS, max_advantage=0.5)
+    decision = study.decide(
+        mechanisms="randomised-response", epsilon=GRID, shadow_models=MODELS, max_advantage=0.5
+    )
     assert decision.document.cost.baseline.n_parameters == 3
     assert decision.recommendation.epsilon in GRID
 
@@ -210,7 +219,7 @@ def test_an_observed_domain_is_warned_of_once(people):
     study = Study(people, label="affair")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        study.decide(trust="nobody", epsilon=GRID, shadow_models=MODELS)
+        study.decide(mechanisms="randomised-response", epsilon=GRID, shadow_models=MODELS)
     leaks = [warning for warning in caught if issubclass(warning.category, PrivacyLeakWarning)]
     assert len(leaks) == 1
 
@@ -218,7 +227,7 @@ def test_an_observed_domain_is_warned_of_once(people):
 def test_what_was_done_to_the_table_is_noted_once(people):
     table = people.assign(person=[f"p{place}" for place in range(len(people))])
     study = Study(table, label="affair", categories=ANSWERS)
-    decision = study.decide(trust="nobody", epsilon=GRID, shadow_models=MODELS)
+    decision = study.decide(mechanisms="randomised-response", epsilon=GRID, shadow_models=MODELS)
     for document in (study.cost(epsilon=GRID).document, decision.document):
         assert sum("person" in note.text for note in document.notes) == 1
     assert not any("person" in note.text for note in decision.document.cost.notes)
@@ -310,7 +319,7 @@ def test_without_the_masked_columns_the_same_is_asked(watched, monkeypatch):
 
     for name in ("cost", "risk"):
         monkeypatch.setattr(Study, name, remembering(name, getattr(Study, name)))
-    decision = study.decide(trust="nobody", max_loss_increase=0.2)
+    decision = study.decide(mechanisms="randomised-response", max_loss_increase=0.2)
     assert asked["cost"].items() >= {"method": "influence", "n_draws": 50}.items()
     assert list(asked["cost"]["epsilon"]) == [0.5, 1.0, 2.0]
     assert asked["risk"].items() >= {"shadow_models": MODELS, "confidence": 0.9}.items()
@@ -327,7 +336,7 @@ def test_cost_and_risk_without_a_common_budget_are_refused_before_the_long_work(
     study.risk(epsilon=[2.0], shadow_models=MODELS)
     monkeypatch.setattr(Study, "_masked_columns", lambda *_: pytest.fail("too late"))
     with pytest.raises(InputError, match="must share at least one ε"):
-        study.decide(trust="nobody")
+        study.decide(mechanisms="randomised-response")
 
 
 def test_a_cost_of_another_mechanism_is_named_before_the_long_work(people, monkeypatch):
@@ -337,7 +346,7 @@ def test_a_cost_of_another_mechanism_is_named_before_the_long_work(people, monke
     study.cost(epsilon=1.0, mechanism="oue", seconds=1.0)
     monkeypatch.setattr(Study, "risk", lambda *_, **__: pytest.fail("the attack ran"))
     with pytest.raises(InputError, match=r"the cost is that of oue\. Ask both with"):
-        study.decide(trust="nobody")
+        study.decide(mechanisms="randomised-response")
 
 
 @pytest.mark.parametrize("argument", ["test", "candidates"])
@@ -352,7 +361,7 @@ def test_an_observed_domain_of_a_feature_is_noted_once_in_every_document(people)
     with pytest.warns(PrivacyLeakWarning, match="the domain of 'sure'"):
         first = study.cost(epsilon=GRID)
     found = [first, study.cost(epsilon=GRID), study.risk(epsilon=GRID, shadow_models=MODELS)]
-    for result in (*found, study.decide(trust="nobody")):
+    for result in (*found, study.decide(mechanisms="randomised-response")):
         codes = [note.code for note in result.document.notes]
         assert codes.count("observed-domain") == 1
     declared = Study(table, label="affair", protect="sure", declared="sure")
@@ -392,6 +401,6 @@ def test_settings_without_what_they_belong_to_are_refused(people, study):
     with pytest.raises(InputError, match="`regularisation` belongs to the models logistic and"):
         Study(people, label="affair", model=LogisticRegression(), regularisation=2.0)
     with pytest.raises(InputError, match="`alpha` needs `identity`"):
-        study.decide(trust="nobody", alpha=7)
+        study.decide(mechanisms="randomised-response", alpha=7)
     with pytest.raises(TypeError, match="unexpected keyword argument 'banana'"):
         study.risk(banana=3)

@@ -25,10 +25,10 @@ def command_for(question: Question, limits: Limits, name: str) -> str:
     Examples
     --------
     >>> command_for(Question(label="smokes"), Limits(max_loss_increase=0.01), "my survey.csv")
-    "epsilens decide 'my survey.csv' --label smokes --trust nobody --protect smokes --max-loss-increase 0.01"
+    "epsilens decide 'my survey.csv' --label smokes --mechanism randomised-response --protect smokes --max-loss-increase 0.01"
     >>> known = Question(label="smokes", declared=["smokes"])
     >>> print(command_for(known, Limits(), "-v.csv"))
-    epsilens decide ./-v.csv --label smokes --trust nobody --protect smokes
+    epsilens decide ./-v.csv --label smokes --mechanism randomised-response --protect smokes
     # Not in it: which answers of 1 column everybody may know (--categories COL=A|B says that).
     >>> number = Question(label="income", protect=["sex"], model="ridge")
     >>> command_for(number, Limits(max_loss_increase=2.5), "a.csv")
@@ -39,7 +39,7 @@ def command_for(question: Question, limits: Limits, name: str) -> str:
     command = "decide" if question.has_attack else "whatif"
     words = ["epsilens", command, file, "--label", question.label]
     if question.has_attack:
-        words += ["--trust", "nobody"]
+        words += ["--mechanism", "randomised-response"]
     for column in question.protected:
         words += ["--protect", typed_name(column)]
     for option, limit, is_known in (

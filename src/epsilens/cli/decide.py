@@ -196,7 +196,7 @@ def decide(
     output.write(document, chart=protection_chart, question=question)
     output.show(
         document,
-        places=(1 if len(document.mechanisms) > 1 else 0,),
+        places=(1 if document.is_comparison else 0,),
         sentences=recommendation_lines(document),
         remarks=[
             "These numbers are functions of the raw records and not private: publishing them, or "

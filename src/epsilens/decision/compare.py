@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from epsilens.decision.question import CheckedLimits
@@ -100,7 +100,12 @@ def previewed_standings(
 
 
 def choose(
-    candidates: Sequence[Candidate], limits: CheckedLimits, *, trust: Trust, protects: Protects
+    candidates: Sequence[Candidate],
+    limits: CheckedLimits,
+    *,
+    trust: Trust,
+    protects: Protects,
+    named: Collection[str] | None = None,
 ) -> tuple[Recommendation, list[Alternative]]:
     """Return the best answer, and all others with the reason why they are not recommended.
 
@@ -115,6 +120,8 @@ def choose(
         Who may see the true answers.
     protects : {"answer", "record"}
         The claim that is compared.
+    named : collection of str, optional
+        Mechanisms that may be recommended. None: all.
     """
 
     def is_eligible(one: Candidate) -> bool:
@@ -123,8 +130,9 @@ def choose(
 
     def rank(one: Candidate) -> tuple[float, ...]:
         here = one.standing()
-        if here is None or not is_eligible(one):
-            return (1.0, 0.0 if is_eligible(one) else 1.0, math.inf, math.inf)
+        may_be = is_eligible(one) and (named is None or one.curve.mechanism in named)
+        if here is None or not may_be:
+            return (1.0, 0.0 if may_be else 1.0, math.inf, math.inf)
         cost = here.accuracy_loss if limits.accuracy is not None else here.loss_increase
         given_away = 1.0 if here.advantage is None else here.advantage
         held = 0.0 if one.answer.holds else 0.5
@@ -139,7 +147,7 @@ def choose(
         )
         for one in ordered[1:]
     ]
-    if best.answer.epsilon is None and len(candidates) > 1 and is_eligible(best):
+    if best.answer.epsilon is None and len(candidates) > 1:
         limit = "both limits" if best.answer.rule == "both" else "the limit"
         said = f"No mechanism that was compared meets {limit}. {best.answer.sentence}"
         return best.answer.model_copy(update={"sentence": said}), others

@@ -20,6 +20,8 @@ from epsilens.document import MechanismCurve
 from epsilens.document.decision import RANDOMISED, MechanismName, Protects, Trust
 from epsilens.errors import InputError, setting
 from epsilens.mechanisms import MECHANISMS, mechanism_class
+from epsilens.mechanisms.audits import stored_audit
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     from epsilens.mechanisms import Mechanism, Task
@@ -39,14 +41,17 @@ class Comparison:
     protects : {"answer", "record"}
     names : tuple of str
         Mechanisms beside randomised response.
-    is_named : bool
-        Whether they were named; slow ones are compared then.
+    named : tuple of str or None
+        Mechanisms that were named; slow ones among them are compared. None: none was.
+    with_correction : bool
+        Whether randomised response with forward correction is compared too.
     """
 
     trust: Trust
     protects: Protects
     names: tuple[MechanismName, ...]
-    is_named: bool
+    named: tuple[str, ...] | None
+    with_correction: bool
 
     @classmethod
     def read(
@@ -100,7 +105,8 @@ class Comparison:
             trust="nobody" if resolved == "nobody" else "curator",
             protects="record" if protects == "record" else "answer",
             names=tuple(name for name in MECHANISMS if name in others),
-            is_named=names is not None,
+            named=None if names is None else tuple(names),
+            with_correction=names is None or "randomised-response-corrected" in names,
         )
 
 
@@ -114,7 +120,7 @@ def preview_others(
     delta: float,
     seed: int,
     progress: Progress | None = None,
-) -> list[Compared]:
+) -> tuple[list[Compared], list[Note]]:
     """Preview the mechanisms that are compared with randomised response.
 
     Parameters
@@ -132,17 +138,25 @@ def preview_others(
 
     Returns
     -------
-    list of Compared
+    compared : list of Compared
+    notes : list of Note
+        Mechanisms that are not compared, and why.
     """
-    found = []
+    found: list[Compared] = []
+    slow, notes = [], []
     deadline = time.monotonic() + limits.seconds
     for place, name in enumerate(comparison.names):
         if importlib.util.find_spec(MECHANISMS[name].partition(":")[0]) is None:
             continue
         kind = mechanism_class(name)
-        if kind.is_slow and not comparison.is_named:
+        audit = stored_audit(name)
+        if audit is not None and audit.is_broken:
+            notes.append(Note("mechanism-refused", f"{name} is not offered. {audit.sentence}"))
+            continue
+        if kind.is_slow and comparison.named is None:
             left = deadline - time.monotonic()
             if kind.expected_seconds(task, len(budgets or BUDGETS)) > left:
+                slow.append(name)
                 continue
         if comparison.protects not in kind.claims:
             continue
@@ -161,10 +175,19 @@ def preview_others(
             task, plans, generator=np.random.default_rng([seed, place]), progress=progress
         )
         curve = MechanismCurve(
-            mechanism=name, trust=kind.trust, protects=plans[0].protects, cells=[]
+            mechanism=name, trust=kind.trust, protects=plans[0].protects, cells=[], audit=audit
         )
         found.append(Compared(curve, tuple(previews)))
-    return found
+    if slow:
+        notes.append(
+            Note(
+                "slow-mechanisms",
+                f"{', '.join(slow)} would take long and {'was' if len(slow) == 1 else 'were'} not compared. Name "
+                f"them in {setting('mechanism')}, or allow more {setting('seconds')}.",
+                severity="remark",
+            )
+        )
+    return found, notes
 
 
 def _budgets(

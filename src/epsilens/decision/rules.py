@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import Literal, TypeAlias, TypeVar
@@ -43,7 +43,7 @@ from epsilens.document import (
     WhatIfDocument,
 )
 from epsilens.document.clauses import PROVES, outcome_interval
-from epsilens.document.decision import Point, Protects, Rule, Trust
+from epsilens.document.decision import Point, Protects, Rule, Trust, joined_points
 from epsilens.document.wording import cost_type, epsilon_text
 from epsilens.errors import InputTypeError
 from epsilens.notes import distinct_notes
@@ -70,6 +70,8 @@ def decide(
     trust: Trust = "nobody",
     protects: Protects = "answer",
     others: Sequence[Compared] = (),
+    corrected: LossChangeEstimate | None = None,
+    named: Collection[str] | None = None,
     progress: Progress | None = None,
 ) -> Decision:
     """Pick the mechanism and the ε that the limits lead to.
@@ -112,6 +114,10 @@ def decide(
         The claim that is compared: mechanisms that protect less are not recommended.
     others : sequence of Compared
         Further mechanisms on the same data, with the previews of their costs.
+    corrected : LossChangeEstimate, optional
+        Cost with forward correction, where `cost` is without, for the same columns.
+    named : collection of str, optional
+        Mechanisms that may be recommended. None: all that are compared.
     progress : callable, optional
         Called with (done, total, what).
 
@@ -187,22 +193,7 @@ def decide(
     deadline = time.monotonic() + limits.seconds
     while True:
         points = join(cost.document, risk.document)
-        cells = cost.document.cells
-        standings = tuple(
-            Standing(
-                epsilon=point.epsilon,
-                # A number that failed its own check meets no limit.
-                loss_increase=cost.upper_end(cells.index(point.cost), limits.confidence)
-                if point.cost.trusted
-                else math.inf,
-                attack_ceiling=point.risk.answer_inference_ceiling,
-                attack_high=point.risk.answer_inference_high if simulated else None,
-                is_trusted=point.cost.trusted,
-                advantage=point.risk.advantage,
-                accuracy_loss=_accuracy_loss(cost.document, point.cost),
-            )
-            for point in points
-        )
+        standings = _standings(cost, points, limits, simulated=simulated)
         at = _unsettled(standings, points, limits, cost.document.baseline.loss)
         trained = at is not None and measure_cell(
             cost, at, deadline=deadline, confidence=limits.confidence, progress=progress
@@ -211,22 +202,12 @@ def decide(
             break
         cost = trained
     several = len(risk.document.protect) > 1
-    curve = MechanismCurve.of_randomised_response(cost.document, risk.document)
-    words = RecommendationWords(standings, points, cost.document, limits, several=several)
-    free = last_within(
-        reversed(points),
-        lambda point: (
-            point.cost.trusted and _costs_nothing(point.cost, cost.document.baseline.loss)
-        ),
-    )
-    randomised = _recommend(curve, standings, limits).model_copy(
-        update={
-            "no_cost_from": None if free is None else free.epsilon,
-            "proof_up_to": attack_limit(standings, advantage=PROVES)[0],
-        }
-    )
-    few = cost.has_few_runs and limits.has_cost
-    candidates = [Candidate(curve, standings, words.said(randomised, curve, few=few))]
+    candidates = [_randomised(cost, risk.document, points, standings, limits)]
+    curve = candidates[0].curve
+    if corrected is not None:
+        both = joined_points(corrected.document, risk.document)
+        known = _standings(corrected, both, limits, simulated=False)
+        candidates.append(_randomised(corrected, risk.document, both, known, limits))
     high = risk.document.cells[0].answer_inference_baseline_high or 1.0
     for other in others:
         shown, known = previewed_standings(other.curve, other.previews, limits, high)
@@ -240,7 +221,7 @@ def decide(
             details = mechanism_details(answer, cell, limits, baseline=high)
         answer = answer.model_copy(update={"sentence": said, "details": details})
         candidates.append(replace(found, answer=answer))
-    chosen, alternatives = choose(candidates, limits, trust=trust, protects=protects)
+    chosen, alternatives = choose(candidates, limits, trust=trust, protects=protects, named=named)
     spent = (cost.document.provenance.seconds, risk.document.provenance.seconds)
     notes = [ANSWERS_ALL_AT_ONCE] if several and limits.rate is not None else []
     is_randomised = chosen.mechanism == curve.mechanism
@@ -285,6 +266,56 @@ def decide(
         ],
     )
     return Decision(document, standings)
+
+
+def _standings(
+    cost: LossChangeEstimate, points: Sequence[Point], limits: CheckedLimits, *, simulated: bool
+) -> tuple[Standing, ...]:
+    """Return what every budget of randomised response means at the confidence of the limits."""
+    cells = cost.document.cells
+    return tuple(
+        Standing(
+            epsilon=point.epsilon,
+            # A number that failed its own check meets no limit.
+            loss_increase=cost.upper_end(cells.index(point.cost), limits.confidence)
+            if point.cost.trusted
+            else math.inf,
+            attack_ceiling=point.risk.answer_inference_ceiling,
+            attack_high=point.risk.answer_inference_high if simulated else None,
+            is_trusted=point.cost.trusted,
+            advantage=point.risk.advantage,
+            accuracy_loss=_accuracy_loss(cost.document, point.cost),
+        )
+        for point in points
+    )
+
+
+def _randomised(
+    cost: LossChangeEstimate,
+    risk: RiskDocument,
+    points: Sequence[Point],
+    standings: tuple[Standing, ...],
+    limits: CheckedLimits,
+) -> Candidate:
+    """Return randomised response, with or without forward correction, and its answer to the limits."""
+    curve = MechanismCurve.of_randomised_response(cost.document, risk)
+    words = RecommendationWords(
+        standings, points, cost.document, limits, several=len(risk.protect) > 1
+    )
+    free = last_within(
+        reversed(points),
+        lambda point: (
+            point.cost.trusted and _costs_nothing(point.cost, cost.document.baseline.loss)
+        ),
+    )
+    answer = _recommend(curve, standings, limits).model_copy(
+        update={
+            "no_cost_from": None if free is None else free.epsilon,
+            "proof_up_to": attack_limit(standings, advantage=PROVES)[0],
+        }
+    )
+    few = cost.has_few_runs and limits.has_cost
+    return Candidate(curve, standings, words.said(answer, curve, few=few))
 
 
 def last_within(items: Iterable[_T], is_within: Callable[[_T], bool]) -> _T | None:

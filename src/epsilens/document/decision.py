@@ -341,9 +341,8 @@ class MechanismCurve(Part):
     @classmethod
     def of_randomised_response(cls, cost: WhatIfDocument, risk: RiskDocument) -> MechanismCurve:
         """Return the budgets that both a cost of everybody and a risk have been asked about."""
-        is_corrected = cost.provenance.settings.get("correction") == "forward"
         return cls(
-            mechanism="randomised-response-corrected" if is_corrected else "randomised-response",
+            mechanism=_randomising(cost),
             trust="nobody",
             protects="answer",
             cells=[
@@ -362,6 +361,12 @@ class MechanismCurve(Part):
         nothing = dict.fromkeys(_SHARED_WITH_COST.intersection(COST_CHANGES))
         cells = [cell if cell.trusted else cell.model_copy(update=nothing) for cell in self.cells]
         return self.model_copy(update={"cells": cells})
+
+
+def _randomising(cost: WhatIfDocument) -> MechanismName:
+    """Name the mechanism of a cost: randomised response without or with forward correction."""
+    is_corrected = cost.provenance.settings.get("correction") == "forward"
+    return "randomised-response-corrected" if is_corrected else "randomised-response"
 
 
 _SHARED_WITH_COST = set(MechanismCell.model_fields) & set(WhatIfCell.model_fields)
@@ -430,10 +435,16 @@ class DecisionDocument(DocumentHead):
     """What masking columns would change; null if it was not asked."""
 
     @property
+    def is_comparison(self) -> bool:
+        """Whether other mechanisms than the randomised response of `cost` were compared."""
+        return any(curve.mechanism != _randomising(self.cost) for curve in self.mechanisms)
+
+    @property
     def randomised(self) -> Recommendation:
         """The answer of randomised response, whose budgets are those of `cost` and `risk`."""
+        own = _randomising(self.cost)
         answers = [self.recommendation, *self.alternatives]
-        return next((one for one in answers if one.mechanism in RANDOMISED), self.recommendation)
+        return next((one for one in answers if one.mechanism == own), self.recommendation)
 
     def face_value(self) -> str | None:
         """Say how often a randomised answer is the true one where that is recommended; else None."""

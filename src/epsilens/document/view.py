@@ -479,7 +479,7 @@ def decision_view(document: DecisionDocument) -> View:
 
 def _mechanism_tables(document: DecisionDocument) -> list[Table]:
     """Return a table of all mechanisms, where several were compared."""
-    if len(document.mechanisms) < 2:
+    if not document.is_comparison:
         return []
     chosen, lines = document.recommendation, []
     for curve in document.mechanisms:

@@ -139,7 +139,7 @@ def protection_chart(document: DecisionDocument) -> alt.LayerChart | alt.VConcat
     """
     from epsilens.show.decision import decision_chart
 
-    return mechanism_chart(document) if len(document.mechanisms) > 1 else decision_chart(document)
+    return mechanism_chart(document) if document.is_comparison else decision_chart(document)
 
 
 def mechanism_rows(document: DecisionDocument, unit: CostUnit) -> list[dict[str, Any]]:

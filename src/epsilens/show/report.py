@@ -337,7 +337,7 @@ def _protection(document: WhatIfDocument | DecisionDocument) -> dict[str, Any] |
     """Return the answer among several mechanisms; None where randomised response alone was asked about."""
     import vl_convert
 
-    if not isinstance(document, DecisionDocument) or len(document.mechanisms) < 2:
+    if not isinstance(document, DecisionDocument) or not document.is_comparison:
         return None
     chosen = document.recommendation
     chart = mechanism_chart(document, width=680)
