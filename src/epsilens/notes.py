@@ -117,6 +117,13 @@ NOTES: Mapping[str, NoteKind] = {
     # The decision.
     "answers-all-at-once": NoteKind("warning", "The attack rate counts all answers at once."),
     "masking-not-tried": NoteKind("note", "Masking columns changes nothing, or was not tried."),
+    "slow-mechanisms": NoteKind("note", "Slow mechanisms were not compared.", has_names=False),
+    "mechanism-refused": NoteKind(
+        "warning", "A mechanism is not offered: it breaks its claim.", has_names=False
+    ),
+    "weights-not-private": NoteKind(
+        "note", "Mechanisms that train on the true answers take no weights.", has_names=False
+    ),
     "attack-not-shown": NoteKind("warning", "Cost and attack do not belong together."),
     "preview": NoteKind("warning", "The numbers are a preview."),
     # The audit.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from epsilens.data.missing import MissingPolicy
     from epsilens.data.prepare import Task as TaskKind
     from epsilens.decision import Decision
+    from epsilens.decision.compare import Compared
     from epsilens.document import Baseline, DecisionDocument
     from epsilens.document.decision import Protects, Trust
     from epsilens.influence.question import Epsilon
@@ -799,7 +800,14 @@ class Study:
                 )
         assert self._last_cost is not None  # noqa: S101
         assert self._last_risk is not None  # noqa: S101
-        others, remarks, task, level = [], [], None, 0.0
+        others: list[Compared] = []
+        remarks: list[Note] = []
+        task, level = None, 0.0
+        if comparison.names and self.weight is not None:
+            said = (
+                "mechanisms that train on the true answers take no weights and were not compared."
+            )
+            remarks = [Note("weights-not-private", said)]
         if comparison.names and self.weight is None:
             task, level = self.task(x_bound=x_bound), self._checked_delta(delta, is_needed=False)
             others, remarks = preview_others(

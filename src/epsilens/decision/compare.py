@@ -170,11 +170,12 @@ def _reason(
         return "Somebody must be trusted with the true answers."
     if here is None:
         return "None of its budgets meets the limits."
-    if not one.answer.holds:
-        return "Its cost is not known well enough."
+    if not one.answer.holds or not math.isfinite(here.loss_increase):
+        return "What it costs is not known: the estimate failed its own check."
     if there is None:
         return "It is not the nearest."
-    free = "Nobody needs to see the true answers, but " if one.curve.trust == "nobody" else ""
+    is_freer = one.curve.trust == "nobody" != best.curve.trust
+    free = "Nobody needs to see the true answers, but " if is_freer else ""
     if limits.has_cost and (here.advantage or 0.0) > (there.advantage or 0.0):
         said = (
             f"it gives away more within the same cost: an advantage of {at_most_text(here.advantage)} "

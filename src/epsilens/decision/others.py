@@ -184,7 +184,6 @@ def preview_others(
                 "slow-mechanisms",
                 f"{', '.join(slow)} would take long and {'was' if len(slow) == 1 else 'were'} not compared. Name "
                 f"them in {setting('mechanism')}, or allow more {setting('seconds')}.",
-                severity="remark",
             )
         )
     return found, notes

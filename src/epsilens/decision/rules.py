@@ -191,23 +191,18 @@ def decide(
     # A stricter confidence than was simulated is met by proof alone.
     simulated = limits.confidence <= SIMULATED_CONFIDENCE and measured
     deadline = time.monotonic() + limits.seconds
-    while True:
-        points = join(cost.document, risk.document)
-        standings = _standings(cost, points, limits, simulated=simulated)
-        at = _unsettled(standings, points, limits, cost.document.baseline.loss)
-        trained = at is not None and measure_cell(
-            cost, at, deadline=deadline, confidence=limits.confidence, progress=progress
-        )
-        if not trained:
-            break
-        cost = trained
+    join(cost.document, risk.document)
+    cost, points, standings = _settled(
+        cost, risk.document, limits, simulated=simulated, deadline=deadline, progress=progress
+    )
     several = len(risk.document.protect) > 1
     candidates = [_randomised(cost, risk.document, points, standings, limits)]
     curve = candidates[0].curve
     if corrected is not None:
-        both = joined_points(corrected.document, risk.document)
-        known = _standings(corrected, both, limits, simulated=False)
-        candidates.append(_randomised(corrected, risk.document, both, known, limits))
+        measured_too, both, known = _settled(
+            corrected, risk.document, limits, simulated=False, deadline=deadline, progress=progress
+        )
+        candidates.append(_randomised(measured_too, risk.document, both, known, limits))
     high = risk.document.cells[0].answer_inference_baseline_high or 1.0
     for other in others:
         shown, known = previewed_standings(other.curve, other.previews, limits, high)
@@ -266,6 +261,28 @@ def decide(
         ],
     )
     return Decision(document, standings)
+
+
+def _settled(
+    cost: LossChangeEstimate,
+    risk: RiskDocument,
+    limits: CheckedLimits,
+    *,
+    simulated: bool,
+    deadline: float,
+    progress: Progress | None,
+) -> tuple[LossChangeEstimate, list[Point], tuple[Standing, ...]]:
+    """Measure what failed its check and could change what is said, as long as there is time."""
+    while True:
+        points = joined_points(cost.document, risk)
+        standings = _standings(cost, points, limits, simulated=simulated)
+        at = _unsettled(standings, points, limits, cost.document.baseline.loss)
+        trained = at is not None and measure_cell(
+            cost, at, deadline=deadline, confidence=limits.confidence, progress=progress
+        )
+        if not trained:
+            return cost, points, standings
+        cost = trained
 
 
 def _standings(

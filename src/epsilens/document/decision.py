@@ -45,7 +45,7 @@ RANDOMISED: frozenset[MechanismName] = frozenset(
 
 TITLES: dict[MechanismName, str] = {
     "randomised-response": "randomised response",
-    "randomised-response-corrected": "randomised response with forward correction",
+    "randomised-response-corrected": "corrected randomised response",
     "noisy-descent": "noisy gradient descent",
     "output-perturbation": "output perturbation",
     "dp-sgd": "DP-SGD",
@@ -358,7 +358,8 @@ class MechanismCurve(Part):
 
     def answered(self) -> MechanismCurve:
         """Return what may be shown as an answer: cells that failed their checks without costs."""
-        nothing = dict.fromkeys(_SHARED_WITH_COST.intersection(COST_CHANGES))
+        ends = ("accuracy_change_low", "accuracy_change_high")
+        nothing = dict.fromkeys([*_SHARED_WITH_COST.intersection(COST_CHANGES), *ends])
         cells = [cell if cell.trusted else cell.model_copy(update=nothing) for cell in self.cells]
         return self.model_copy(update={"cells": cells})
 

@@ -78,7 +78,7 @@ class DPSGD(Mechanism):
         """Return the mechanism for a task at a budget."""
         n_records = len(task.y)
         settings = _settings(epsilon, delta, task.x_bound, n_records)
-        return cls(epsilon, delta, protects, settings, n_records)
+        return cls(epsilon, delta, "record", settings, n_records)
 
     @classmethod
     def expected_seconds(cls, task: Task, n_budgets: int) -> float:

@@ -36,6 +36,8 @@ _COLUMNS: dict[tuple[str, int], Sequence[str] | Mapping[str, str]] = {
 """Columns of the tables that leave some out, with their headings where they have others there."""
 _GRIDS = ("whatif", "risk", "decision")
 """Documents with a line for every budget, of which a few are shown."""
+_WHOLE = (("decision", 1),)
+"""Tables that are shown whole: that of the mechanisms has few budgets of each."""
 _CLOSE: dict[str, Any] = {"collapse_padding": True, "pad_edge": False}
 _NARROW: dict[str, Any] = {"padding": (0, 1, 0, 0)}
 _LOOKS: dict[str, dict[str, Any]] = {
@@ -105,7 +107,7 @@ def document_table(document: Document, *, place: int = 0, max_rows: int = 12) ->
 
     as_count(max_rows, name="max_rows", least=1 if document.kind == "whatif" else 2)
     table = view(document).tables[place]
-    if document.kind in _GRIDS:
+    if document.kind in _GRIDS and (document.kind, place) not in _WHOLE:
         table = table.thinned(max_rows, _ALL_ROWS)
     if (document.kind, place) in _COLUMNS:
         table = table.select(_COLUMNS[document.kind, place])
