@@ -191,7 +191,11 @@ def _cost_against(one: Candidate, best: Candidate) -> str:
     cells = (one.cell(), best.cell())
     mistakes = [_mistakes(cell) for cell in cells]
     if None not in mistakes and mistakes[0] != mistakes[1]:
-        more = [f"{count:+d}" if count else "no" for count in mistakes if count is not None]
+        more = [
+            f"{count:+d}".replace("-", "−") if count else "no"
+            for count in mistakes
+            if count is not None
+        ]
         return f"{more[0]} mistakes in 1,000 against {more[1]}"
     losses = [None if cell is None else cell.loss_change for cell in cells]
     if None in losses:

@@ -199,8 +199,10 @@ def decide(
     candidates = [_randomised(cost, risk.document, points, standings, limits)]
     curve = candidates[0].curve
     if corrected is not None:
+        # Where a curator is trusted, it is the runner-up at best: not worth training again.
+        until = deadline if trust == "nobody" else 0.0
         measured_too, both, known = _settled(
-            corrected, risk.document, limits, simulated=False, deadline=deadline, progress=progress
+            corrected, risk.document, limits, simulated=False, deadline=until, progress=progress
         )
         candidates.append(_randomised(measured_too, risk.document, both, known, limits))
     high = risk.document.cells[0].answer_inference_baseline_high or 1.0
@@ -211,8 +213,8 @@ def decide(
         if (cell := found.cell()) is None:
             said, details = nearest_sentence(found, limits), []
         else:
-            named = f"ε = {epsilon_text(answer.epsilon)}"
-            said = short_sentence(answer, cell, limits, named=named, kind="estimated")
+            at = f"ε = {epsilon_text(answer.epsilon)}"
+            said = short_sentence(answer, cell, limits, named=at, kind="estimated")
             details = mechanism_details(answer, cell, limits, baseline=high)
         answer = answer.model_copy(update={"sentence": said, "details": details})
         candidates.append(replace(found, answer=answer))

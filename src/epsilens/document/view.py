@@ -499,7 +499,7 @@ def _mechanism_tables(document: DecisionDocument) -> list[Table]:
     return [Table("What each mechanism costs, and what an attacker gains", tuple(lines), notes)]
 
 
-_MOST_BUDGETS = 7
+_MOST_BUDGETS = 6
 """Budgets of a mechanism in a table of several."""
 
 
@@ -515,7 +515,7 @@ def _mechanism_line(curve: MechanismCurve, cell: MechanismCell, chosen: Recommen
         (
             text_row("mechanism", "mechanism", TITLES[curve.mechanism]),
             Row("epsilon", "ε", NOTHING if at is None else epsilon_text(at), at, "proven"),
-            field_row(cell, "advantage", "guessable", at_most_text, "proven"),
+            field_row(cell, "advantage", "guess-\nable", at_most_text, "proven"),
             field_row(cell, "accuracy_change", "mistakes", mistakes, "estimated"),
             Row("accuracy_change_low", "up to", mistakes(low), low, "estimated"),
             field_row(cell, "loss_change", "loss", partial(change_text, decimals=4), "estimated"),

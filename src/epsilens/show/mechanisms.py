@@ -3,12 +3,23 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from epsilens.document import DecisionDocument, MechanismCell
 from epsilens.document.decision import TITLES
 from epsilens.document.wording import epsilon_text
-from epsilens.show.look import ACCENT, DASHES, SHADES, dressed, subtitle, value_axis
+from epsilens.show.look import (
+    ACCENT,
+    DASHES,
+    INK,
+    SHADES,
+    dressed,
+    subtitle,
+    text_width,
+    value_axis,
+)
 
 if TYPE_CHECKING:
     import altair as alt
@@ -20,7 +31,6 @@ _UNITS = {
     "mistakes": ("accuracy_change", -1000.0, "further mistakes in 1,000", 3.0),
     "loss": ("loss_change", 1.0, "increase of the test loss", 0.002),
 }
-_LABEL_GAP = 0.03
 
 
 def mechanism_chart(
@@ -86,28 +96,55 @@ def mechanism_chart(
         return alt.Y(f"{field}:Q", scale=scale, axis=value_axis(alt, words, format="+.3~g"))
 
     names = list(dict.fromkeys(row["mechanism"] for row in rows))
-    shades = {name: SHADES[i % len(SHADES)] for i, name in enumerate(names)}
+    best = TITLES[chosen.mechanism]
+    # What matters most lies on top and gets its labels first.
+    names.sort(key=lambda name: name != best)
+    greys = (shade for shade in SHADES if shade != ACCENT)
+    shades = {name: ACCENT if name == best else next(greys, INK) for name in names}
     layers: list[Any] = _shading(alt, document, limit, across, up, bottom, 1.05 * top)
-    for number, name in enumerate(names):
+    for number, name in reversed(list(enumerate(names))):
         base = layer_of([row for row in rows if row["mechanism"] == name])
         colour = alt.value(shades[name])
         dash = list(DASHES[number % len(DASHES)])
+        if name == best:
+            layers.append(
+                base.mark_area(opacity=0.15, clip=True).encode(
+                    x=across, y=up("low"), y2="high:Q", color=colour
+                )
+            )
         layers += [
-            base.mark_area(opacity=0.13, clip=True).encode(
-                x=across, y=up("low"), y2="high:Q", color=colour
-            ),
             base.mark_line(size=2, strokeDash=dash, clip=True).encode(
                 x=across, y=up("cost"), color=colour, order="epsilon:Q"
             ),
-            base.mark_point(filled=True, size=40, opacity=1).encode(
+            base.mark_point(filled=True, size=34, opacity=1).encode(
                 x=across, y=up("cost"), color=colour
             ),
-            base.transform_filter("datum.shown")
-            .mark_text(dy=-10, fontSize=11, clip=False)
-            .encode(x=across, y=up("cost"), text="label:N", color=colour),
-            base.transform_filter("datum.last")
-            .mark_text(align="right", dx=-8, dy=16, fontSize=12, fontWeight="bold")
-            .encode(x=across, y=up("cost"), text="mechanism:N", color=colour),
+        ]
+
+    def place(row: dict[str, Any]) -> tuple[float, float]:
+        """Return where a row is drawn, in pixels from the lower left."""
+        bent = [math.asinh(value / constant / 2) for value in (row["cost"], bottom, 1.05 * top)]
+        return (
+            width * math.sqrt(row["advantage"] / 100),
+            height * (bent[0] - bent[1]) / (bent[2] - bent[1]),
+        )
+
+    labels = _labels(rows, names, place, width=width)
+    for label in labels:
+        base = layer_of([label])
+        look = {
+            "align": label["align"],
+            "dx": label["dx"],
+            "dy": label["dy"],
+            "fontSize": 12.5 if label["is_name"] else 11,
+            "fontWeight": "bold" if label["is_name"] else "normal",
+        }
+        position = {"x": across, "y": up("cost"), "text": "label:N"}
+        layers += [
+            base.mark_text(**look, stroke="white", strokeWidth=3, strokeOpacity=0.85).encode(
+                **position, color=alt.value("white")
+            ),
+            base.mark_text(**look).encode(**position, color=alt.value(shades[label["mechanism"]])),
         ]
     picked = [row for row in rows if row["chosen"]]
     if picked:
@@ -172,25 +209,66 @@ def mechanism_rows(document: DecisionDocument, unit: CostUnit) -> list[dict[str,
                     "low": low,
                     "high": high,
                     "chosen": is_chosen,
-                    "shown": is_chosen,
-                    "last": False,
                 }
             )
-        _thin(own)
         rows += own
     return rows
 
 
-def _thin(rows: list[dict[str, Any]]) -> None:
-    """Choose which budgets are written, so that no two lie close together."""
-    taken = [row["advantage"] ** 0.5 / 10 for row in rows if row["chosen"]]
+def _labels(
+    rows: list[dict[str, Any]],
+    names: list[str],
+    place: Callable[[dict[str, Any]], tuple[float, float]],
+    *,
+    width: int,
+) -> list[dict[str, Any]]:
+    """Choose which names and budgets are written, and on which side, so that none covers another.
+
+    Parameters
+    ----------
+    rows : list of dict
+        As `mechanism_rows` gives them.
+    names : list of str
+        Mechanisms, the most important first.
+    place : callable
+        From a row to its pixels.
+    width : int
+        Width of the plot in pixels.
+    """
+    taken: list[tuple[float, float, float, float]] = []
+    found: list[dict[str, Any]] = []
+
+    def write(row: dict[str, Any], text: str, *, is_name: bool) -> bool:
+        x, y = place(row)
+        room = text_width(text) * (1.1 if is_name else 0.9)
+        for align, dx, dy in (
+            *(("left", 9, -9), ("right", -9, 13), ("left", 9, 13), ("right", -9, -9)),
+        ):
+            left = x + dx - (room if align == "right" else 0)
+            box = (left, y - dy - 8, left + room, y - dy + 8)
+            if left < 0 or box[2] > width + 30:
+                continue
+            if all(box[0] > b[2] or box[2] < b[0] or box[1] > b[3] or box[3] < b[1] for b in taken):
+                taken.append(box)
+                found.append(
+                    {**row, "label": text, "align": align, "dx": dx, "dy": dy, "is_name": is_name}
+                )
+                return True
+        return False
+
+    own = {name: [row for row in rows if row["mechanism"] == name] for name in names}
+    taken += [(x - 3, y - 3, x + 3, y + 3) for row in rows for x, y in (place(row),)]
     for row in rows:
-        place = row["advantage"] ** 0.5 / 10
-        if all(abs(place - other) > 2.4 * _LABEL_GAP for other in taken):
-            row["shown"] = True
-            taken.append(place)
-    if rows:
-        rows[-1]["last"] = True
+        if row["chosen"]:
+            write(row, row["label"], is_name=False)
+    for name in names:
+        any(write(row, name, is_name=True) for row in own[name])
+    for name in names:
+        step = max(1, len(own[name]) // 4)
+        for row in own[name] if name == names[0] else own[name][::step]:
+            if not row["chosen"]:
+                write(row, row["label"], is_name=False)
+    return found
 
 
 def _end(cell: MechanismCell, field: str, end: str) -> float:
