@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from epsilens._types import BoolArray, FloatArray, SingleArray
 from epsilens.models.gaussian_release import GaussianRelease
@@ -28,7 +29,7 @@ MOST_PREDICTOR: Final = 1e4
 _CHUNK = 4096
 _UNIT = float(np.finfo(np.float64).eps)
 # Chosen on Adult and ACS Income with 500 to 45,000 records at ε from 0.25 to 8; see `DescentPlan`.
-_SCALE = 2.0
+_SCALE = 1.7
 _SHARE_OF_STABLE = 0.8
 _STEPS_OF_MEMORY = 8.0
 _CACHED_NUMBERS = 2**18
@@ -120,7 +121,7 @@ class DescentPlan:
     How far to go is a balance. Averaged over the last half of the steps, noise moves a direction of curvature
     h by about s/h with s = Δ/μ, whatever the number of steps, once η/(1 − β)·n_steps ("time") exceeds 1/h;
     less curved directions are left near 0, and so is their noise. A direction is worth the noise if its
-    coefficient exceeds s/h. With 2/C as the size of a coefficient that counts, the time is (2/C)/s. β is the
+    coefficient exceeds s/h. With 1.7/C as the size of a coefficient that counts, the time is (1.7/C)/s. β is the
     least that reaches this time with stable steps, and at most 1 − 8/n_steps, so that swings die out before
     the average begins.
     """
@@ -243,7 +244,7 @@ def simulate_descents(
     generator: np.random.Generator,
     members: BoolArray | None = None,
     progress: Callable[[int], None] | None = None,
-) -> SingleArray:
+) -> FloatArray:
     """Return the coefficients of many runs at several budgets: two matrix products a step for all of them.
 
     In single precision, for the noise is many times larger than its rounding. It is not a release.
@@ -268,42 +269,46 @@ def simulate_descents(
     """
     first = plans[0]
     d, k, n_models = first.n_columns, first.n_outputs, len(plans) * n_runs
-    rows = np.ascontiguousarray(design, dtype=np.float32)
+    # In lengths of x_bound, so that single precision holds all numbers.
+    rows = np.ascontiguousarray(design / first.x_bound, dtype=np.float32)
     weights = None if members is None else np.tile(members, (1, len(plans))).astype(np.float32)
 
     def by_model(numbers: list[float]) -> SingleArray:
         return np.repeat(np.asarray(numbers, dtype=np.float32), n_runs)
 
-    eta, beta = by_model([plan.step for plan in plans]), by_model([p.momentum for p in plans])
-    sigma = by_model([plan.release.sigma for plan in plans])
-    radius = by_model([plan.coef_bound for plan in plans])
+    eta = by_model([plan.step * plan.x_bound**2 for plan in plans])
+    beta = by_model([plan.momentum for plan in plans])
+    sigma = by_model([plan.release.sigma / plan.x_bound for plan in plans])
+    radius = np.float32(first.coef_bound * first.x_bound)
     pull = _pull(rows, codes, k, weights)
     theta = np.zeros((d, k, n_models), dtype=np.float32)
     before, total = theta, np.zeros((d, k, n_models))
     n_rows = max(64, _CACHED_NUMBERS // (k * n_models))
-    for step in range(first.n_steps):
-        slope = generator.standard_normal(theta.shape, dtype=np.float32)
-        slope *= sigma
-        slope -= pull
-        flat, flat_theta = slope.reshape(d, -1), theta.reshape(d, -1)
-        for start in range(0, len(rows), n_rows):
-            piece = rows[start : start + n_rows]
-            chances = _chances((piece @ flat_theta).reshape(len(piece), k, n_models))
-            if weights is not None:
-                chances *= weights[start : start + n_rows, None]
-            flat += piece.T @ chances.reshape(len(piece), -1)
-        moved = theta - eta * slope + beta * (theta - before)
-        length = np.sqrt(np.einsum("dkm,dkm->m", moved, moved))
-        if (length > radius).any():
-            moved *= np.minimum(1.0, radius / np.maximum(length, radius)).astype(np.float32)
-        before, theta = theta, moved
-        if step >= first.first_averaged:
-            total += theta
-        if progress is not None:
-            progress(step + 1)
-    total /= first.n_steps - first.first_averaged
+    # The pieces are small: more threads wait for each other longer than they compute.
+    with threadpool_limits(limits=1, user_api="blas"):
+        for step in range(first.n_steps):
+            slope = generator.standard_normal(theta.shape, dtype=np.float32)
+            slope *= sigma
+            slope -= pull
+            flat, flat_theta = slope.reshape(d, -1), theta.reshape(d, -1)
+            for start in range(0, len(rows), n_rows):
+                piece = rows[start : start + n_rows]
+                chances = _chances((piece @ flat_theta).reshape(len(piece), k, n_models))
+                if weights is not None:
+                    chances *= weights[start : start + n_rows, None]
+                flat += piece.T @ chances.reshape(len(piece), -1)
+            moved = theta - eta * slope + beta * (theta - before)
+            length = np.sqrt(np.einsum("dkm,dkm->m", moved, moved))
+            if (length > radius).any():
+                moved *= radius / np.maximum(length, radius)
+            before, theta = theta, moved
+            if step >= first.first_averaged:
+                total += theta
+            if progress is not None:
+                progress(step + 1)
+    total /= (first.n_steps - first.first_averaged) * first.x_bound
     models = total.reshape(d, k, len(plans), n_runs).transpose(2, 3, 0, 1)
-    return models.astype(np.float32)
+    return models
 
 
 def _pull(

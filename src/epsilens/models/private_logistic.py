@@ -44,6 +44,11 @@ _TYPICAL_PREDICTOR = 8.0
 _ROOM = 1e-12
 
 
+def default_bounds(x_bound: float) -> RowBounds:
+    """Return the bounds of rows with an intercept, whose constant is the smaller of 1 and half the bound."""
+    return RowBounds(x_bound=x_bound, constant=min(_CONSTANT, x_bound / 2.0))
+
+
 class PrivateLogisticRegression(PrivateModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Logistic regression whose coefficients carry enough noise to be published.
 
@@ -343,7 +348,7 @@ class PrivateLogisticRegression(PrivateModel, ClassifierMixin, BaseEstimator):  
 
     def _column(self, x_bound: float) -> float:
         """Return the constant of the intercept's column."""
-        return self._constant(x_bound, default=min(_CONSTANT, x_bound / 2.0))
+        return self._constant(x_bound, default=default_bounds(x_bound).constant)
 
     def _bounds(self, rows: FloatArray) -> RowBounds:
         known = self._given_bounds(("x_bound",)).get("x_bound")
