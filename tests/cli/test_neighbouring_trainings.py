@@ -13,8 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from epsilens.cli import main
+from epsilens.data.fields import read_fields
+from epsilens.models.table_encoder import NumberColumn, TableEncoder
+from epsilens.models.training_rows import Declaration, training_rows
 
 HEADER = ["age", "job", "smokes"]
 RANDOM = np.random.default_rng(0)
@@ -127,3 +132,41 @@ def test_what_is_refused_is_refused_for_every_neighbour(tmp_path, capsys) -> Non
     assert before[0] == 2
     for record in NASTY:
         assert trained(tmp_path, [*ROWS[:-1], record], options, capsys) == before
+
+
+FIELD = st.one_of(
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+    st.floats().map(str),
+    st.integers().map(str),
+    st.sampled_from([field for record in NASTY for field in record]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(record=st.tuples(FIELD, FIELD, FIELD), place=st.integers(0, len(ROWS) - 1))
+def test_no_record_changes_another_row_or_how_it_is_encoded(
+    tmp_path_factory, record, place
+) -> None:
+    folder = tmp_path_factory.mktemp("rows")
+    declaration = Declaration(
+        label="smokes",
+        protected=frozenset(HEADER),
+        categories={"smokes": ["no", "yes"], "job": ["a", "b", "c"]},
+        ranges={"age": NumberColumn.of_range("age", 17.0, 90.0)},
+    )
+
+    def encoded(rows: list[list[str]]) -> tuple[np.ndarray, object, np.ndarray]:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows([HEADER, *rows])
+        (folder / "survey.csv").write_text(text.getvalue(), encoding="utf-8", newline="")
+        fields = read_fields(folder / "survey.csv")
+        found = training_rows(fields.written, fields.written, declaration, decimal_comma=False)
+        X = TableEncoder(found.columns).transform(found.frame)
+        return np.column_stack([X, found.target == "yes"]), (found.columns, found.classes), X
+
+    before, how, _ = encoded(ROWS)
+    after, still, X = encoded([*ROWS[:place], list(record), *ROWS[place + 1 :]])
+    assert still == how
+    assert np.isfinite(X).all()
+    others = np.arange(len(ROWS)) != place
+    np.testing.assert_array_equal(after[others], before[others])

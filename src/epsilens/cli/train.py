@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from epsilens._types import Progress
 from epsilens.cli.option_groups import Help, Without, choice, option, option_groups, switch
 from epsilens.cli.options import (
     Data,
@@ -205,7 +206,7 @@ def train(
     replaces = not check and replaces_release(out, force=force)
 
     with show_progress(quiet=quiet or json) as progress:
-        progress(0, 3, "reading the table")
+        progress(0, 2, "reading")
         frame, written, decimal_comma = _read(data, table, is_record=is_record)
         declaration = _declaration(
             table, list(map(str, frame.columns)), protect, range_, is_record=is_record
@@ -220,16 +221,16 @@ def train(
         )
         assert x_bound is not None  # noqa: S101  # refused above
         earlier = _earlier(after or (), declaration, is_record=is_record)
-        progress(1, 3, "encoding")
+        progress(1, 2, "reading")
         rows = training_rows(frame, written, declaration, decimal_comma=decimal_comma)
         if check:
             _print_check(rows, written, declaration, x_bound)
             return
+        progress(2, 2, "reading")
         budget = _delta(delta, len(rows.target))
         planned = None
         if seed is None:
             planned = _planned(data, frame, table.label, epsilon, limit)
-        progress(2, 3, "training")
         pipeline = _fitted(
             rows,
             declaration,
@@ -242,8 +243,8 @@ def train(
             n_steps=n_steps,
             coef_bound=coef_bound,
             seed=seed,
+            progress=progress,
         )
-        progress(3, 3, "training")
     document = _receipt(
         pipeline,
         rows,
@@ -437,6 +438,7 @@ def _fitted(
     n_steps: int,
     coef_bound: float | None,
     seed: int | None,
+    progress: Progress,
 ) -> Pipeline:
     """Return the encoder and the fitted private model."""
     import numpy as np
@@ -465,7 +467,18 @@ def _fitted(
             classes=range(len(rows.classes)),
             mechanism=mechanism,  # type: ignore[arg-type]
             random_state=seed,
-        ).fit(X, np.array([place[value] for value in rows.target]))
+        )
+        add_noise, n_done = model._noisy, 0
+
+        def counted(*values: Any) -> Any:
+            nonlocal n_done
+            n_done += 1
+            progress(n_done, n_steps, "training")
+            return add_noise(*values)
+
+        model._noisy = counted  # type: ignore[method-assign]
+        model.fit(X, np.array([place[value] for value in rows.target]))
+        del model._noisy  # the method again
         model.classes, model.classes_ = list(rows.classes), class_array(rows.classes)
     return Pipeline([("encoder", encoder), ("model", model)])
 

@@ -98,16 +98,17 @@ def training_view(document: TrainingDocument) -> View:
         field_row(document, "x_bound", "rows shrunk to", "{:g}".format),
         field_row(document, "rows", "training records", "{:,}".format),
     ]
+    end = ", if this were real." if document.simulated else " (proven)."
     sentences = [
         f"At most {at_most_text(document.advantage)} of the answers that the rest of the data do not give "
-        f"away become guessable{', if this were real' if document.simulated else ' (proven)'}."
+        f"away become guessable{end}"
     ]
     total = document.total
     if total.n_releases > 1:
         sentences.append(
             f"Together with {total.n_releases - 1} earlier "
             f"{'release' if total.n_releases == 2 else 'releases'}: ε = {epsilon_text(total.epsilon)} at "
-            f"δ = {delta_text(total.delta)}, at most {at_most_text(total.advantage)} (proven)."
+            f"δ = {delta_text(total.delta)}, at most {at_most_text(total.advantage)}{end}"
         )
     notes = []
     if document.simulated:
