@@ -476,9 +476,9 @@ def _fitted(
             progress(n_done, n_steps, "training")
             return add_noise(*values)
 
-        vars(model)["_noisy"] = counted  # counts the steps, for whoever waits
+        model.__dict__["_noisy"] = counted  # counts the steps, for whoever waits
         model.fit(X, np.array([place[value] for value in rows.target]))
-        del vars(model)["_noisy"]
+        del model.__dict__["_noisy"]
         model.classes, model.classes_ = list(rows.classes), class_array(rows.classes)
     return Pipeline([("encoder", encoder), ("model", model)])
 
