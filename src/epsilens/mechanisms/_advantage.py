@@ -16,7 +16,7 @@ from epsilens.errors import InputTypeError, setting
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-_LARGE_RHO = 70.0
+_LARGE_RHO = 37.0
 
 
 @runtime_checkable

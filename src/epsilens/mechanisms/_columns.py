@@ -25,9 +25,9 @@ class PublicColumn:
     ----------
     name : str
     low, high : float
-        Ends of the line. Categories lie at 0, 1, … and whatever is none of them one further.
+        Ends of the line. Categories lie at 0, 1, …, and what is none of them with the first.
     categories : tuple or None
-        None for numbers.
+        None for numbers; a missing answer is the category None, where the table has one.
     """
 
     name: str
@@ -50,8 +50,9 @@ class PublicColumn:
                 found.append(cls(str(name), low, high if high > low else low + 1.0))
             else:
                 kinds = values.dropna().unique() if given is None else given
-                categories = tuple(sorted(kinds, key=str))
-                found.append(cls(str(name), -0.5, len(categories) + 0.5, categories))
+                missing = (None,) if given is None and values.isna().any() else ()
+                categories = (*sorted(kinds, key=str), *missing)
+                found.append(cls(str(name), -0.5, len(categories) - 0.5, categories))
         return found
 
     def places(self, table: pd.DataFrame) -> FloatArray:
@@ -62,26 +63,28 @@ class PublicColumn:
             middle = (self.low + self.high) / 2.0
             return np.asarray(np.clip(np.nan_to_num(numbers, nan=middle), self.low, self.high))
         place = {category: float(number) for number, category in enumerate(self.categories)}
-        other = float(len(self.categories))
-        return np.array([place.get(value, other) for value in values], dtype=np.float64)
+        known = values.astype(object).where(values.notna(), None)
+        return np.array([place.get(value, 0.0) for value in known], dtype=np.float64)
 
     def n_bins(self, most: int) -> int:
-        """Return how many bins the line is cut into: every category one."""
-        return most if self.categories is None else len(self.categories) + 1
+        """Return how many bins the line is cut into, at least two: every category one."""
+        return most if self.categories is None else max(len(self.categories), 2)
 
     def bins(self, table: pd.DataFrame, most: int) -> NDArray[np.int64]:
         """Return the bins of the values, (n,), of equal width."""
-        n_bins = self.n_bins(most)
-        share = (self.places(table) - self.low) / (self.high - self.low)
-        return np.minimum((share * n_bins).astype(np.int64), n_bins - 1)
+        places = self.places(table)
+        if self.categories is not None:
+            return places.astype(np.int64)
+        share = (places - self.low) / (self.high - self.low)
+        return np.minimum((share * most).astype(np.int64), most - 1)
 
     def values(self, bins: NDArray[np.integer], most: int) -> NDArray[np.generic]:
-        """Return a value for every bin, (n,): the middle, or the category; None for no category."""
+        """Return a value for every bin, (n,): the middle, or the category."""
         if self.categories is None:
-            width = (self.high - self.low) / self.n_bins(most)
+            width = (self.high - self.low) / most
             return np.asarray(self.low + (bins + 0.5) * width)
-        kinds = [*self.categories, None]
-        return np.array([kinds[number] for number in bins], dtype=object)
+        last = len(self.categories) - 1
+        return np.array([self.categories[min(number, last)] for number in bins], dtype=object)
 
 
 @dataclass(frozen=True, repr=False)

@@ -87,6 +87,9 @@ def test_columns_are_cut_by_what_is_declared(task):
     )
     assert age.places(table).tolist() == [18.0, 18.0, 54.0, 90.0]
     assert age.bins(table, 16).tolist() == [0, 0, 8, 15]
-    assert colour.bins(table, 16).tolist() == colour.places(table).tolist() == [2, 0, 3, 3]
-    assert colour.values(np.array([2, 3]), 16).tolist() == ["red", None]
+    assert colour.bins(table, 16).tolist() == colour.places(table).tolist() == [2, 0, 0, 0]
+    assert colour.values(np.array([2, 0]), 16).tolist() == ["red", "blue"]
+    learnt = PublicColumn.all_of(dataclasses.replace(task, table=table, declared=None))[1]
+    assert learnt.categories == ("blue", "pink", "red", None)
+    assert learnt.bins(table, 16).tolist() == [2, 0, 3, 1]
     assert age.values(np.array([0, 15]), 16).tolist() == [20.25, 87.75]
