@@ -33,6 +33,7 @@ from epsilens.audit.gaussian import gaussian_delta, gaussian_epsilon, gaussian_m
 from epsilens.audit.many_runs import ManyRunsBound, many_runs_bound
 from epsilens.audit.mechanisms import EstimatorFit, GaussianSum, Mechanism, RandomisedAnswers
 from epsilens.audit.one_run import AuditResult, OneRunAudit
+from epsilens.audit.residuals import ResidualTest, residual_test
 from epsilens.audit.scores import AnswerMatch, Centred, Gradient, InnerProduct, LinearMMSE, Loss
 
 __all__ = [
@@ -60,6 +61,7 @@ __all__ = [
     "Path",
     "PrivateRidgeFit",
     "RandomisedAnswers",
+    "ResidualTest",
     "Split",
     "answer_pairs",
     "draw_inclusion",
@@ -74,4 +76,5 @@ __all__ = [
     "own_canaries",
     "printed_noise",
     "random_unit_vectors",
+    "residual_test",
 ]

@@ -45,6 +45,7 @@ _OWN_WORDS = frozenset(
         "tight",
         "add-remove",
         "replace-one",
+        "PrivateLogisticRegression",
         "PrivateRidge",
         "none",
         "forward",
