@@ -557,6 +557,18 @@ class Study:
             )
         return found
 
+    def _attacked_groups(self) -> dict[str, Any]:
+        """Return the groups that an attacker knows: those that no protected column says, if not too small."""
+        from epsilens.risk.study import FEWEST_PEOPLE
+
+        prepared = self.prepared
+        return {
+            name: mask
+            for name, mask in prepared.groups.items()
+            if not prepared.group_columns[name] & set(self.protected)
+            and mask.sum() >= FEWEST_PEOPLE
+        }
+
     def risk(
         self,
         *,
@@ -631,7 +643,12 @@ class Study:
                     "leave it out."
                 )
             domains = self.domains
-            found = self.attacked().estimate(protect=self.protected, categories=domains, **settings)
+            found = self.attacked().estimate(
+                protect=self.protected,
+                categories=domains,
+                groups=self._attacked_groups(),
+                **settings,
+            )
             self._last_risk = found
             self._risk_arguments = arguments
             return self._with_notes(found)

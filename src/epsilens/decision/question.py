@@ -240,6 +240,15 @@ def _difference(cost: WhatIfDocument, risk: RiskDocument) -> str | None:
                 f"{words} of the cost is {models[0]} and that of the attack {models[1]}. Ask both with the "
                 f"same {setting('model')}."
             )
+    groups = [
+        list(dict.fromkeys(cell.group for cell in cells if cell.group != EVERYBODY))
+        for cells in (cost.cells, risk.group_cells)
+    ]
+    if risk.group_cells and not set(groups[1]) <= set(groups[0]):
+        return (
+            f"the cost has {_named(groups[0])} and the attack {_named(groups[1])}. Ask both with the same "
+            f"{setting('groups')}."
+        )
     one, other = cost.baseline, risk.baseline
     if other is None:
         return None
@@ -259,6 +268,10 @@ def _difference(cost: WhatIfDocument, risk: RiskDocument) -> str | None:
         f"before anything is randomised their models differ: {differs}. Ask both of the same model "
         "and the same file, without changing it between."
     )
+
+
+def _named(groups: list[str]) -> str:
+    return f"the groups {', '.join(groups)}" if groups else "no groups"
 
 
 _NOISE = 1e-5

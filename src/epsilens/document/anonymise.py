@@ -201,7 +201,11 @@ def _anonymous(document: _D, columns: _Names, groups: _Names) -> _D:
         if document.lever is not None:
             masked = [columns(name) for name in document.lever.masked]
             changes["lever"] = document.lever.model_copy(update={"masked": masked})
-    elif isinstance(document, RiskDocument | FederationDocument):
+    if isinstance(document, RiskDocument):
+        changes["group_cells"] = [
+            cell.model_copy(update={"group": groups(cell.group)}) for cell in document.group_cells
+        ]
+    if isinstance(document, RiskDocument | FederationDocument):
         changes["protect"] = [columns(name) for name in document.protect]
     elif isinstance(document, MaskDocument):
         changes["features"] = [

@@ -104,6 +104,25 @@ class RiskCell(Part):
         return self
 
 
+class GroupRiskCell(RiskCell):
+    """What an attacker gets of a group of people at one privacy budget, where everybody is randomised.
+
+    Membership is not attacked by group.
+
+    Examples
+    --------
+    >>> cell = GroupRiskCell(group="women", n_people=40, epsilon=1.0, mechanism="rr",
+    ...                      answer_inference_rate=0.72)
+    >>> cell.group, cell.n_people
+    ('women', 40)
+    """
+
+    group: str
+    """Name of the group."""
+    n_people: Count
+    """Number of training records in the group."""
+
+
 class EquivalentEpsilon(Part):
     """The budget at which another table is as exposed as this one (P5).
 
@@ -149,7 +168,10 @@ class RiskDocument(DocumentHead):
     n_answers: list[Count] = Field(default_factory=list)
     """Number of possible answers of each protected column; empty for dpsgd, or where it is not known."""
     cells: list[RiskCell]
-    """Epsilon ascending."""
+    """Epsilon ascending. Of everybody."""
+    group_cells: list[GroupRiskCell] = Field(default_factory=list)
+    """The guesses of answers in each group of people, where everybody is randomised; the baseline and
+    the ceiling are those of the group."""
     equivalent_epsilon: list[EquivalentEpsilon] = Field(default_factory=list)
     """Where two tables are compared: the budget of the other that exposes as much."""
 

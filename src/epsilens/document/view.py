@@ -435,13 +435,36 @@ def risk_view(document: RiskDocument) -> View:
     shown = every.select([key for key in every.keys if key != "answer_inference_high"])
     table = replace(shown, notes=tuple(_risk_notes(document, shown.keys)))
     rows = every.lines[0].rows if every.lines else ()
+    tables: tuple[Table, ...] = (table,)
+    if document.group_cells:
+        lines = [
+            Line(attack_rows(document, cell), group=group_label(cell.group))
+            for cell in document.group_cells
+        ]
+        groups = Table(
+            "How often an attacker guesses the answers of each group",
+            tuple(lines),
+            ("Everybody is randomised. The ceiling of a group is proven given its own baseline.",),
+        )
+        tables = (table, groups.select([key for key in groups.keys if key in _GUESSED]))
     return View(
         title,
         rows=rows,
         sentences=tuple(risk_sentences(document)),
         notes=table.notes,
-        tables=(table,),
+        tables=tables,
     )
+
+
+_GUESSED = (
+    "epsilon",
+    "holder_rate",
+    "answer_inference_rate",
+    "answer_inference_range",
+    "answer_inference_unseen",
+    "answer_inference_ceiling",
+)
+"""Numbers about guessed answers, which groups have too."""
 
 
 def decision_view(document: DecisionDocument) -> View:

@@ -395,15 +395,23 @@ class CrossFitted:
 
     Attributes
     ----------
-    rates : dict of str to float
-        How often each guesses a person's answers. Empty where nothing is known of people, or all have one
-        answer.
+    hits : dict of str to array of bool, shape (n,)
+        Whose answers each of them guesses. Empty where nothing is known of people, or all have one answer.
     beliefs : Beliefs or None
         Probabilities by the predictor with the smallest log loss.
     """
 
-    rates: dict[str, float]
+    hits: dict[str, BoolArray]
     beliefs: Beliefs | None = None
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """How often each guesses a person's answers."""
+        return self.rates_of(slice(None))
+
+    def rates_of(self, people: BoolArray | slice) -> dict[str, float]:
+        """Return how often each guesses the answers of some of the people."""
+        return {name: float(found[people].mean()) for name, found in self.hits.items()}
 
 
 def cross_fitted(
@@ -442,7 +450,8 @@ def cross_fitted(
     order = generator.permutation(n_rows)
     n_folds = 10 if n_rows <= 2_000 else 5 if n_rows <= MOST_TRAINING_ROWS else 3
     fold_of = np.empty(n_rows, dtype=np.intp)
-    right: dict[Predictor, int] = dict.fromkeys(get_args(Predictor), 0)
+    predictors: tuple[Predictor, ...] = get_args(Predictor)
+    hits: dict[str, BoolArray] = {name: np.zeros(n_rows, dtype=bool) for name in predictors}
     kept = _Kept(truth, order[:_MOST_BELIEVED])
     with (
         warnings.catch_warnings(),
@@ -462,7 +471,7 @@ def cross_fitted(
             if len(np.unique(truth[few])) < 2:
                 continue
             beside = _shares_beside(known.shared, truth, others, common)
-            for name in right:
+            for name in predictors:
                 inputs, is_category = known.values, known.is_category
                 some = for_forest if name == "forest" else few
                 if name == "people with the same value":
@@ -477,7 +486,7 @@ def cross_fitted(
                 model.fit(inputs[some], truth[some])
                 chances = model.predict_proba(inputs[held])
                 guesses = model.classes_[chances.argmax(axis=1)]
-                right[name] += int(np.count_nonzero(guesses == truth[held]))
+                hits[name][held] = guesses == truth[held]
                 kept.keep(
                     name,
                     held,
@@ -485,25 +494,28 @@ def cross_fitted(
                     model.classes_,
                     answers=guessable if name == "forest" else common,
                 )
-    rates: dict[str, float] = {name: count / n_rows for name, count in right.items() if count > 0}
+    hits = {name: found for name, found in hits.items() if found.any()}
     places = np.searchsorted(guessable, truth)
     places[~np.isin(truth, guessable)] = -1
     best_name, best_codes, least = "", None, math.inf
     for number, codes in enumerate(_lookups(known.values)):
         look_up = f"look-up {number + 1}"
-        rates[look_up], loss = _looked_up(codes, places, len(guessable))
+        hits[look_up], loss = _looked_up(codes, places, len(guessable))
         if loss < least:
             best_name, best_codes, least = look_up, codes, loss
     if best_codes is not None:
         for rows, shares in _shares_of_others(best_codes, places, len(guessable)):
             kept.keep(best_name, rows, shares, guessable, answers=guessable)
     if n_rows <= _MOST_NEIGHBOURS:
-        rates |= _neighbour_rates(known, truth)
+        hits |= _neighbour_hits(known, truth)
     beliefs = kept.best(fold_of)
     if beliefs is not None:
         guesses = beliefs.answers[beliefs.log_probabilities.argmax(axis=1)]
-        rates[f"{beliefs.predictor}, calibrated"] = float(np.mean(guesses == truth[beliefs.people]))
-    return CrossFitted(rates, beliefs)
+        # People outside the sample are guessed without calibration.
+        found = hits.get(beliefs.predictor, np.zeros(n_rows, dtype=bool)).copy()
+        found[beliefs.people] = guesses == truth[beliefs.people]
+        hits[f"{beliefs.predictor}, calibrated"] = found
+    return CrossFitted(hits, beliefs)
 
 
 class _Kept:
@@ -620,8 +632,8 @@ def _lookups(values: FloatArray) -> Iterator[NDArray[np.intp]]:
 
 def _looked_up(
     codes: NDArray[np.intp], places: NDArray[np.intp], n_answers: int
-) -> tuple[float, float]:
-    """Return how often the most common answer of others with the same value is right, and the log loss.
+) -> tuple[BoolArray, float]:
+    """Return whether the most common answer of others with the same value is right, and the log loss.
 
     Parameters
     ----------
@@ -630,13 +642,13 @@ def _looked_up(
         The answer of every person; −1 for a rare one, which is never guessed.
     n_answers : int
     """
-    right, loss = 0, 0.0
+    right, loss = np.zeros(len(places), dtype=bool), 0.0
     for rows, others in _shares_of_others(codes, places, n_answers):
-        right += int(np.count_nonzero(others.argmax(axis=1) == places[rows]))
+        right[rows] = others.argmax(axis=1) == places[rows]
         seen = np.flatnonzero(places[rows] >= 0)
         own = others[seen, places[rows[seen]]]
         loss += float(np.sum(np.log(others[seen].sum(axis=1)) - np.log(own)))
-    return right / len(places), loss
+    return right, loss
 
 
 def _shares_of_others(
@@ -667,8 +679,8 @@ def _shares_of_others(
         start = stop
 
 
-def _neighbour_rates(known: KnownColumns, truth: NDArray[np.intp]) -> dict[str, float]:
-    """Return how often the answer of the nearest other person, or of most of the nearest five, is right."""
+def _neighbour_hits(known: KnownColumns, truth: NDArray[np.intp]) -> dict[str, BoolArray]:
+    """Return whether the answer of the nearest other person, or of most of the nearest five, is right."""
     from sklearn.neighbors import NearestNeighbors
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -688,8 +700,8 @@ def _neighbour_rates(known: KnownColumns, truth: NDArray[np.intp]) -> dict[str, 
         votes[np.arange(len(truth)), answers[:, place]] += 1.0 - 0.01 * place
     own = np.unique(truth, return_inverse=True)[1]
     return {
-        "nearest person": float(np.mean(answers[:, 0] == own)),
-        "nearest people": float(np.mean(votes.argmax(axis=1) == own)),
+        "nearest person": answers[:, 0] == own,
+        "nearest people": votes.argmax(axis=1) == own,
     }
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens._types import FloatArray
+from epsilens._types import BoolArray, FloatArray
 from epsilens.channels.channel import SymmetricChannel
 from epsilens.risk.answer_inference import Beliefs
 
@@ -100,16 +101,33 @@ class Holder:
             prior[:, answers] = told + self.beliefs.log_probabilities[rows]
         return prior
 
-    def spread(self, successes: FloatArray) -> float:
-        """Return half the width of the range that holds the rate of nine in ten releases.
+    def rate(self, successes: FloatArray, group: BoolArray | None = None) -> dict[str, Any]:
+        """Return the mean over people, and the range of nine in ten releases, as a cell has them.
 
         Given the table, reports are independent. People who were not drawn add the error of a sample.
+
+        Parameters
+        ----------
+        successes : array of shape (m,)
+        group : array of bool, shape (n,), optional
+            The people that are asked about.
         """
+        n_people = self.n_people
+        if group is not None:
+            successes, n_people = successes[group[self.people]], int(group.sum())
         m = len(successes)
-        variance = float(np.mean(successes * (1.0 - successes))) / self.n_people
-        if m < self.n_people and m > 1:
-            variance += float(successes.var(ddof=1)) / m * (1.0 - m / self.n_people)
-        return _Z * math.sqrt(variance)
+        if m == 0:
+            return dict.fromkeys(("holder_rate", "holder_rate_low", "holder_rate_high"))
+        mean = float(successes.mean())
+        variance = float(np.mean(successes * (1.0 - successes))) / n_people
+        if 1 < m < n_people:
+            variance += float(successes.var(ddof=1)) / m * (1.0 - m / n_people)
+        half = _Z * math.sqrt(variance)
+        return {
+            "holder_rate": mean,
+            "holder_rate_low": max(mean - half, 0.0),
+            "holder_rate_high": min(mean + half, 1.0),
+        }
 
 
 def _chances(

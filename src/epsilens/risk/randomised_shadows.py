@@ -401,6 +401,8 @@ class ShadowOutcome:
     inside, outside : arrays of shape (models,), or None
         How often the answers of people in, and not in, the training data are guessed, each by the
         attack that suits them.
+    groups : list of pairs of such arrays
+        The same for each group of people.
     """
 
     scores: SingleArray
@@ -409,6 +411,7 @@ class ShadowOutcome:
     accuracy: FloatArray
     inside: FloatArray | None = None
     outside: FloatArray | None = None
+    groups: list[tuple[FloatArray, FloatArray]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, repr=False)
@@ -429,6 +432,8 @@ class RandomisedShadows:
         Called with models done, models in all, and what is done.
     is_corrected : bool
         Whether the loss of the label knows the noise.
+    groups : sequence of array of bool, shape (n,)
+        Groups of people of whom the rates are wanted too.
 
     Attributes
     ----------
@@ -448,6 +453,7 @@ class RandomisedShadows:
     checkpoint: str | Path | None = None
     progress: Progress | None = None
     is_corrected: bool = False
+    groups: Sequence[BoolArray] = ()
     members: BoolArray = field(init=False)
     training: ShadowTraining = field(init=False)
     attack: AnswerAttack = field(init=False)
@@ -544,7 +550,8 @@ class RandomisedShadows:
             # A corrected loss need not be convex, and is searched from the model of the true labels.
             start = start if self.is_corrected else theta.mean(axis=1)
             # The guess of every answer, and the scores of the records whose membership is attacked.
-            inside, outside = self._guess_answers(theta) if self.asked.names else (None, None)
+            guessed = self._guess_answers(theta) if self.asked.names else []
+            inside, outside = guessed[0] if guessed else (None, None)
             scores = np.empty((self.n_models, len(self.targets)), dtype=np.float32)
             right = np.empty(scores.shape, dtype=bool)
             accuracy = np.empty(self.n_models)
@@ -553,16 +560,18 @@ class RandomisedShadows:
                 logits = np.moveaxis(attacked.predict(theta[:, some]), 2, 0)
                 scores[some], right[some] = scores_and_predictions(logits, classes)
                 accuracy[some] = self.baseline.evaluation.accuracies(theta[:, some])
-            yield ShadowOutcome(scores, members, right, accuracy, inside, outside)
+            yield ShadowOutcome(scores, members, right, accuracy, inside, outside, guessed[1:])
 
-    def guess_without_answer(self) -> FloatArray:
+    def guess_without_answer(self) -> list[FloatArray]:
         """Return how often models of other people's true answers guess those of people not in them.
+
+        One array for everybody, and one for each group.
 
         That is what somebody can know of a person without the person's answer: everything that is true
         of people alike.
         """
         theta = self._train(len(self.asked.epsilons), self.baseline.theta)
-        return self._guess_answers(theta)[1]
+        return [outside for _, outside in self._guess_answers(theta)]
 
     def _train(self, e: int, start: FloatArray) -> FloatArray:
         """Return the parameters of all models at the e-th ε, (K·p, models).
@@ -585,11 +594,15 @@ class RandomisedShadows:
                 self.progress(e * self.n_models + block.stop, total, "attack")
         return np.concatenate(parts, axis=1)
 
-    def _guess_answers(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return how often the answers of people in, and not in, each model are guessed."""
+    def _guess_answers(self, theta: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
+        """Return how often the answers of people in, and not in, each model are guessed.
+
+        A pair for everybody, and one for each group.
+        """
         # Calibrated on the models of one half, used on the other.
         halves = [np.arange(self.n_models)[side::2] for side in (0, 1)]
-        inside, outside = np.empty(self.n_models), np.empty(self.n_models)
+        asked = [np.ones(len(self.members), dtype=bool), *self.groups]
+        inside, outside = (np.empty((len(asked), self.n_models)) for _ in range(2))
         for own, other in (halves, halves[::-1]):
             learnt = other[:_CALIBRATION_MODELS]
             for rates, is_in in ((inside, True), (outside, False)):
@@ -602,8 +615,10 @@ class RandomisedShadows:
                     block = own[first : first + BLOCK]
                     right = self.attack.successes(theta[:, block], calibration)
                     whom = self.members[:, block] == is_in
-                    rates[block] = (right & whom).sum(axis=0) / whom.sum(axis=0)
-        return inside, outside
+                    for number, group in enumerate(asked):
+                        hit, all_of = (right & whom)[group].sum(axis=0), whom[group].sum(axis=0)
+                        rates[number, block] = hit / all_of
+        return list(zip(inside, outside, strict=True))
 
 
 def require_probabilities(baseline: BaselineModel) -> None:

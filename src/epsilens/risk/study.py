@@ -6,18 +6,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from epsilens._types import FloatArray, Progress
+from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens._validate import as_count, as_share
 from epsilens.channels import ProductChannel, RandomizedResponse
 from epsilens.document import Provenance, RiskCell, RiskDocument
-from epsilens.document.risk import risk_number_types
+from epsilens.document.risk import GroupRiskCell, risk_number_types
+from epsilens.document.wording import EVERYBODY
 from epsilens.errors import InputError, setting
 from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.fitted import FittedModel
@@ -47,6 +48,8 @@ from epsilens.risk.randomised_shadows import (
 from epsilens.risk.result import RiskCurve
 
 FEWEST_MODELS = 20
+FEWEST_PEOPLE = 30
+"""People in a group at least: every random half has some of them."""
 MOST_TARGETS = 20_000
 """Membership is attacked for so many records at most; more say nothing new and cost memory."""
 
@@ -131,6 +134,7 @@ class AttackStudy(FittedModel):
         shadow_models: int = 256,
         categories: Mapping[str, Sequence[object]] | None = None,
         correction: str | None = None,
+        groups: Mapping[str, BoolArray] | None = None,
         online: bool = False,
         confidence: float = 0.95,
         random_state: int = 0,
@@ -153,6 +157,9 @@ class AttackStudy(FittedModel):
             Whether the models are trained on a loss that knows the noise of the label; see
             `WhatIf.estimate`. What is proven stays the same: a correction is computed from the randomised
             answers alone.
+        groups : mapping of name to array of bool, shape (n,), optional
+            Groups of people of whom the guesses are counted too. Everybody is randomised. Whoever knows the
+            other columns must know who is in a group.
         online : bool
             Whether the membership attack also learns what members look like.
         confidence : float in (0, 1)
@@ -175,6 +182,7 @@ class AttackStudy(FittedModel):
         level = as_share(confidence, name="confidence")
         asked = self._read_question(Question(epsilon, protect, categories=categories))
         is_corrected = as_correction(correction, asked, baseline)
+        masks = _checked_groups(groups or {}, baseline.problem.n_rows)
         shadows = RandomisedShadows(
             baseline=baseline,
             asked=asked,
@@ -184,12 +192,13 @@ class AttackStudy(FittedModel):
             checkpoint=checkpoint,
             progress=progress,
             is_corrected=is_corrected,
+            groups=[*masks.values()],
         )
         attacks, guesses, accuracies = [], [], []
         for outcome in shadows.outcomes():
             attacks.append(lira(outcome.scores, outcome.members, online=online, confidence=level))
             if outcome.inside is not None and outcome.outside is not None:
-                guesses.append((outcome.inside, outcome.outside))
+                guesses.append([(outcome.inside, outcome.outside), *outcome.groups])
             accuracies.append(float(outcome.accuracy.mean()))
         plain = shadows.guess_without_answer()
         known = KnownColumns.of(
@@ -200,18 +209,39 @@ class AttackStudy(FittedModel):
         truth = shadows.attack.truth
         others = cross_fitted(known, truth, model_generator(seed, 0, "attack"))
         holder = Holder.of(truth, shadows.attack.log_shares, others.beliefs)
-        best = best_guess(
-            {
-                "most common answer": float(np.exp(shadows.attack.log_shares.max())),
-                "published model": float(plain.mean()),
-                **others.rates,
-            },
-            n_people=len(truth),
-            at_least=max(float(outside.mean()) for _, outside in guesses),
-        )
+        people = {EVERYBODY: np.ones(len(truth), dtype=bool), **masks}
+        best = [
+            best_guess(
+                {
+                    "most common answer": float(np.bincount(truth[mask]).max()) / int(mask.sum()),
+                    "published model": float(plain[number].mean()),
+                    **others.rates_of(mask),
+                },
+                n_people=int(mask.sum()),
+                at_least=max(float(found[number][1].mean()) for found in guesses),
+            )
+            for number, mask in enumerate(people.values())
+        ]
+        held = [holder.successes(_channels(asked, e)) for e in range(len(attacks))]
         cells = [
-            _randomised_cell(asked, e, guesses[e], best, holder, accuracies[e], attack)
+            RiskCell(
+                **_answer_numbers(asked, e, guesses[e][0], best[0]),
+                **holder.rate(held[e]),
+                accuracy=accuracies[e],
+                **membership_numbers(attack),
+            )
             for e, attack in enumerate(attacks)
+        ]
+        group_cells = [
+            GroupRiskCell(
+                group=name,
+                n_people=int(mask.sum()),
+                **_answer_numbers(asked, e, guesses[e][number], best[number]),
+                **holder.rate(held[e], mask),
+            )
+            for number, (name, mask) in enumerate(people.items())
+            if name != EVERYBODY
+            for e in range(len(attacks))
         ]
         settings = {
             "mechanism": "rr",
@@ -221,7 +251,7 @@ class AttackStudy(FittedModel):
             "shadow_models": n_models,
             "online": online,
             "confidence": level,
-            "baseline_predictor": best.predictor,
+            "baseline_predictor": best[0].predictor,
             "baseline_confidence": CONFIDENCE,
             "holder_predictor": "most common answer"
             if holder.beliefs is None
@@ -237,7 +267,9 @@ class AttackStudy(FittedModel):
                     "slightly better.",
                 )
             )
-        return self._curve(started, seed, settings, cells, attacks, shadows.targets, notes, asked)
+        return self._curve(
+            started, seed, settings, cells, attacks, shadows.targets, notes, asked, group_cells
+        )
 
     def estimate_dp_sgd(
         self,
@@ -376,6 +408,7 @@ class AttackStudy(FittedModel):
         targets: NDArray[np.intp],
         notes: Sequence[Note],
         asked: Asked | None = None,
+        group_cells: Sequence[GroupRiskCell] = (),
     ) -> RiskCurve:
         baseline = self._baseline
         said = [*baseline.notes, *notes]
@@ -417,6 +450,7 @@ class AttackStudy(FittedModel):
             protect=[] if asked is None else list(asked.names),
             n_answers=[] if asked is None else list(asked.n_answers),
             cells=cells,
+            group_cells=list(group_cells),
         )
         return RiskCurve(document, tuple(attacks), targets, template=self._template)
 
@@ -436,44 +470,54 @@ def _channels(asked: Asked, e: int) -> list[RandomizedResponse]:
     return channels + ([asked.label_channels[e]] if asked.label_is_protected else [])
 
 
-def _randomised_cell(
-    asked: Asked,
-    e: int,
-    guesses: tuple[FloatArray, FloatArray],
-    best: GuessFromOthers,
-    holder: Holder,
-    accuracy: float,
-    attack: MembershipAttack,
-) -> RiskCell:
+def _answer_numbers(
+    asked: Asked, e: int, guesses: tuple[FloatArray, FloatArray], best: GuessFromOthers
+) -> dict[str, Any]:
+    """Return what a cell says about guesses of the answers, of everybody or of a group."""
     inside, outside = guesses
     low, high = np.quantile(inside, [0.05, 0.95], method="weibull")
-    channels = _channels(asked, e)
-    advantage = ProductChannel(channels).advantage
-    held = holder.successes(channels)
-    rate, spread = float(held.mean()), holder.spread(held)
-    return RiskCell(
-        epsilon=None if asked.is_mapping else asked.epsilons[e],
-        mechanism="rr",
-        record_epsilon=asked.record_epsilons[e],
-        advantage=advantage,
-        answer_inference_rate=float(inside.mean()),
-        answer_inference_low=float(low),
-        answer_inference_high=float(high),
-        answer_inference_unseen=float(outside.mean()),
-        holder_rate=rate,
-        holder_rate_low=max(rate - spread, 0.0),
-        holder_rate_high=min(rate + spread, 1.0),
-        answer_inference_baseline=best.rate,
-        answer_inference_baseline_high=best.high,
-        answer_inference_ceiling=answer_ceiling(
+    advantage = ProductChannel(_channels(asked, e)).advantage
+    return {
+        "epsilon": None if asked.is_mapping else asked.epsilons[e],
+        "mechanism": "rr",
+        "record_epsilon": asked.record_epsilons[e],
+        "advantage": advantage,
+        "answer_inference_rate": float(inside.mean()),
+        "answer_inference_low": float(low),
+        "answer_inference_high": float(high),
+        "answer_inference_unseen": float(outside.mean()),
+        "answer_inference_baseline": best.rate,
+        "answer_inference_baseline_high": best.high,
+        "answer_inference_ceiling": answer_ceiling(
             best.high, epsilon=asked.record_epsilons[e], advantage=advantage
         ),
-        accuracy=accuracy,
-        **membership_numbers(attack),
-    )
+    }
 
 
-def membership_numbers(attack: MembershipAttack) -> dict[str, float | None]:
+def _checked_groups(groups: Mapping[str, BoolArray], n_rows: int) -> dict[str, BoolArray]:
+    """Return the groups as arrays of bool; refuse other shapes, and groups of few people."""
+    checked = {}
+    for name, given in groups.items():
+        mask = np.asarray(given)
+        if mask.dtype != np.bool_ or mask.shape != (n_rows,):
+            raise InputError(
+                argument="groups",
+                expected=f"true or false for each of the {n_rows} training records",
+                got=f"values of type {mask.dtype} in shape {mask.shape} for {name!r}",
+            )
+        if mask.sum() < FEWEST_PEOPLE:
+            raise InputError(
+                argument="groups",
+                expected=f"at least {FEWEST_PEOPLE} training records in every group",
+                got=f"fewer in {name!r}",
+                hint="Leave the group out of the attack, or make it larger.",
+            )
+        if name != EVERYBODY:
+            checked[name] = mask
+    return checked
+
+
+def membership_numbers(attack: MembershipAttack) -> dict[str, Any]:
     """Return what a cell says about the membership attack."""
     return {
         "asr_max": attack.asr_max,

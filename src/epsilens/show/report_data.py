@@ -250,7 +250,7 @@ def _attack_table(document: Report) -> dict[float, tuple[Row, ...]]:
     """Give the columns of the attack at every budget; a what-if has none."""
     if document.risk is None:
         return {}
-    (table,) = view(document.risk).tables
+    table = view(document.risk).tables[0]
     return {
         own_budget(cell): line.rows[1:]
         for cell, line in zip(document.risk.cells, table.lines, strict=True)

@@ -535,6 +535,35 @@ def test_other_models_are_named_with_what_to_do(build):
         assert decide(one, two, max_loss_increase=1.0).recommendation.holds
 
 
+def test_other_groups_are_named_and_those_of_one_side_stand_aside(build):
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
+    women = [cell.model_copy(update={"group": "women"}) for cell in cost.document.cells]
+    grouped = LossChangeEstimate(
+        cost.document.model_copy(update={"cells": [*cost.document.cells, *women]}), cost.loss_draws
+    )
+
+    def of(name: str) -> RiskCurve:
+        cells = [
+            GroupRiskCell(group=name, n_people=40, **cell.model_dump())
+            for cell in risk.document.cells
+        ]
+        return RiskCurve(risk.document.model_copy(update={"group_cells": cells}), (), np.arange(0))
+
+    with pytest.raises(
+        InputError, match="the cost has the groups women and the attack the groups young."
+    ):
+        decide(grouped, of("young"), max_loss_increase=1.0)
+    with pytest.raises(
+        InputError, match="the cost has no groups and the attack the groups women. Ask"
+    ):
+        decide(cost, of("women"), max_loss_increase=1.0)
+    for attacked in (of("women"), risk):
+        found = decide(grouped, attacked, max_loss_increase=1.0)
+        assert [standing.epsilon for standing in found.standings] == [
+            cell.epsilon for cell in cost.document.cells
+        ]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

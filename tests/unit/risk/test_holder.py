@@ -14,6 +14,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from epsilens.channels import RandomizedResponse
+from epsilens.document import anonymise
+from epsilens.document.view import view
+from epsilens.errors import InputError
 from epsilens.mechanisms import answer_ceiling, guess_ceiling
 from epsilens.risk import AttackStudy
 from epsilens.risk import holder as holder_module
@@ -124,14 +127,24 @@ def test_a_sample_of_people_and_its_range(monkeypatch):
     posterior = prior[None] * channel.matrix.T[drawn]
     rates = (posterior.argmax(axis=2) == truth).mean(axis=1)
     assert rates.mean() == pytest.approx(chances.mean(), abs=5 * rates.std() / math.sqrt(4000))
-    covered = np.mean(np.abs(rates - chances.mean()) <= whole.spread(chances))
+    told = whole.rate(chances)
+    assert told["holder_rate"] == pytest.approx(chances.mean())
+    covered = np.mean((told["holder_rate_low"] <= rates) & (rates <= told["holder_rate_high"]))
     assert covered == pytest.approx(0.9, abs=0.03)
     monkeypatch.setattr(holder_module, "_MOST_NUMBERS", 300)
     monkeypatch.setattr(holder_module, "_FEWEST_PEOPLE", 10)
     some = Holder.of(truth, shares, beliefs)
     assert len(some.people) == 100
     np.testing.assert_array_equal(some.successes([channel]), chances[some.people])
-    assert some.spread(chances[some.people]) > whole.spread(chances)
+    widths = [
+        told["holder_rate_high"] - told["holder_rate_low"]
+        for told in (some.rate(chances[some.people]), whole.rate(chances))
+    ]
+    assert widths[0] > widths[1]
+    first = truth == 0
+    assert whole.rate(chances, first)["holder_rate"] == pytest.approx(chances[first].mean())
+    nobody = ~np.isin(np.arange(n), some.people)
+    assert some.rate(chances[some.people], nobody)["holder_rate"] is None
 
 
 def known_table(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
@@ -252,3 +265,49 @@ def test_every_attack_stays_below_the_ceiling_at_the_upper_bound(kind):
     assert rates[0] <= guess_ceiling(first.answer_inference_baseline, first.advantage) + 1e-12
     assert rates == sorted(rates) or max(-np.diff(rates)) < 0.01
     assert curve.document.number_types["holder_rate"] == "measured"
+
+
+def test_groups_have_rates_a_baseline_and_a_ceiling_of_their_own():
+    """Of the old the answer is known from their age, of the young it is a coin."""
+    rng = np.random.default_rng(6)
+    n = 1200
+    old = rng.random(n) < 0.4
+    X = pd.DataFrame({"age": np.where(old, 2.0, -1.0) + 0.1 * rng.normal(size=n)})
+    X["height"] = rng.normal(size=n)
+    y = pd.Series(
+        pd.Categorical(np.where(old, rng.random(n) < 0.97, rng.random(n) < 0.5)), name="y"
+    )
+    study = AttackStudy(LogisticRegression()).fit(X[:800], y[:800], X[800:], y[800:])
+    groups = {"old": old[:800], "young": ~old[:800]}
+    asked = {"protect": "y", "epsilon": [0.5, 2.0], "shadow_models": 64}
+    document = study.estimate(**asked, groups=groups).document
+    assert [(cell.group, cell.epsilon) for cell in document.group_cells] == [
+        *(("old", 0.5), ("old", 2.0), ("young", 0.5), ("young", 2.0))
+    ]
+    # Everybody's cells are those without groups.
+    assert document.cells == study.estimate(**asked).document.cells
+    by_group = {(cell.group, cell.epsilon): cell for cell in document.group_cells}
+    for cell in document.cells:
+        parts = [by_group[name, cell.epsilon] for name in groups]
+        shares = [part.n_people / 800 for part in parts]
+        assert sum(shares) == 1.0
+        whole = sum(s * part.holder_rate for s, part in zip(shares, parts, strict=True))
+        assert whole == pytest.approx(cell.holder_rate)
+        for part in parts:
+            # 1e-5 one-sided, of the people in the group.
+            error = 4.3 * 0.5 / math.sqrt(part.n_people)
+            assert part.holder_rate - error <= part.answer_inference_ceiling
+            assert part.answer_inference_low <= part.answer_inference_ceiling
+            assert part.asr_max is None
+        known, coins = parts
+        assert known.answer_inference_baseline > 0.9 > 0.62 > coins.answer_inference_baseline
+        assert known.answer_inference_ceiling > coins.answer_inference_ceiling
+    assert len(view(document).tables) == 2
+    names = {cell.group for cell in anonymise(document).group_cells}
+    assert names == {"group 1", "group 2"}
+    few = np.zeros(800, dtype=bool)
+    few[:5] = True
+    with pytest.raises(InputError, match="at least 30 training records in every group"):
+        study.estimate(**asked, groups={"few": few})
+    with pytest.raises(InputError, match="true or false for each of the 800"):
+        study.estimate(**asked, groups={"few": np.arange(3)})
