@@ -28,6 +28,7 @@ from epsilens.document import (
     to_json,
 )
 from epsilens.document.clauses import ceiling_is_open
+from epsilens.document.risk import GroupRiskCell
 from epsilens.errors import InputError, InputTypeError
 from epsilens.risk import AttackStudy, RiskCurve
 from epsilens.show import write_report
@@ -550,11 +551,11 @@ def test_other_groups_are_named_and_those_of_one_side_stand_aside(build):
         return RiskCurve(risk.document.model_copy(update={"group_cells": cells}), (), np.arange(0))
 
     with pytest.raises(
-        InputError, match="the cost has the groups women and the attack the groups young."
+        InputError, match="the cost has the groups women and the attack the groups young"
     ):
         decide(grouped, of("young"), max_loss_increase=1.0)
     with pytest.raises(
-        InputError, match="the cost has no groups and the attack the groups women. Ask"
+        InputError, match=r"the cost has no groups and the attack the groups women\. Ask"
     ):
         decide(cost, of("women"), max_loss_increase=1.0)
     for attacked in (of("women"), risk):

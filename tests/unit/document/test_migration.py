@@ -23,7 +23,7 @@ from epsilens.errors import InputError
 
 VERSION_1 = sorted((Path(__file__).parent / "version1").glob("*.json"))
 """Documents of every kind as commands of version 1 printed them."""
-ADDED = {"notes", "alternatives", "mechanisms"}
+ADDED = {"notes", "alternatives", "mechanisms", "group_cells"}
 
 
 def numbers(content: object) -> list[float]:
