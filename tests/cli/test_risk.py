@@ -64,7 +64,8 @@ def test_the_same_seed_gives_the_same_numbers(file, capsys):
 def test_words_lead_with_the_answer_and_say_proven_and_measured(file, capsys):
     assert run(file, *DECLARED) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "all other columns guesses the answer “smokes” of" in text
+    assert "the holder of the randomised answers guesses the answer “smokes” of" in text
+    assert "A reader of the published model and all other columns guesses" in text
     assert "Of people outside the training data the attack guesses" in text
     assert re.search(
         r"From everybody else's data an attacker guesses up to [0-9.]+% of the answers; with the person's "
@@ -76,10 +77,24 @@ def test_words_lead_with_the_answer_and_say_proven_and_measured(file, capsys):
     assert "choosing ε by them, leaks" in text
 
 
+def test_groups_have_a_table_of_their_own(file, capsys):
+    assert run(file, *DECLARED, "--group", "young=age < 45") == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "How often an attacker guesses the answers of each group" in text
+    assert (
+        run(file, *DECLARED, "--group", "young=age < 45", "--correction", "forward", "--json") == 0
+    )
+    document = load_document(capsys.readouterr().out)
+    assert {cell.group for cell in document.group_cells} == {"young"}
+    assert document.provenance.settings["correction"] == "forward"
+    assert run(file, *NOISY, "--group", "young=age < 45") == 2
+    assert "`--group` belongs to `--mechanism rr`" in capsys.readouterr().err
+
+
 def test_quiet_prints_sentences_only(file, capsys):
     assert run(file, *DECLARED, "--quiet") == 0
     text = capsys.readouterr().out
-    assert text.startswith("At ε = 0.5 an attacker who sees")
+    assert text.startswith("At ε = 0.5 the holder of the randomised answers")
     assert "9 in 10 releases" not in text
     assert "ceiling (proven)" not in text
 
@@ -110,10 +125,7 @@ def test_a_feared_rate_that_is_met_or_not(file, capsys):
     assert run(file, *DECLARED, "--max-attack-rate", 0.99, "--quiet") == 0
     text = " ".join(capsys.readouterr().out.split())
     assert text.startswith("Up to ε = 4 no attack on the answer can exceed 99% (proven given its")
-    assert (
-        "At ε = 4 an attacker who sees only the published model and all other columns guesses"
-        in text
-    )
+    assert "At ε = 4 the holder of the randomised answers guesses" in text
     assert run(file, *DECLARED, "--max-attack-rate", 0.5, "--quiet") == 3
     text = " ".join(capsys.readouterr().out.split())
     assert text.startswith("No ε of the grid keeps guesses of the answer within 50%")

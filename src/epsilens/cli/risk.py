@@ -111,6 +111,13 @@ def risk(
         str,
         option("START:STOP:COUNT, lin:START:STOP:COUNT, a list 0.5,1,2, or COL=E (rr).", "GRID"),
     ] = DEFAULT_GRID,
+    group: Annotated[
+        list[str] | None,
+        option(
+            "Group of people whose answers are counted by themselves too, such as 'young=age < 30' (repeat).",
+            "[NAME=]EXPR",
+        ),
+    ] = None,
     correction: Annotated[
         CorrectionChoice,
         choice(
@@ -173,6 +180,7 @@ def risk(
     --cluster ray://head:10001[/bold]
     """
     from epsilens.decision.question import read_limits
+    from epsilens.document import view
     from epsilens.risk.result import choose_epsilon, risk_frame
 
     if exposed is not None and output.anonymous:
@@ -193,7 +201,8 @@ def risk(
     )
     read_limits(max_attack_rate=max_attack_rate)
     require_text([*(protect or ()), *(table.categories or ())], option="--protect")
-    _check_mechanism(mechanism, table, protect=protect, epsilon=epsilon)
+    require_text(group, option="--group")
+    _check_mechanism(mechanism, table, protect=protect, group=group, epsilon=epsilon)
     asked: dict[str, Any] = {
         "epsilon": read_epsilon(epsilon),
         "mechanism": mechanism,
@@ -202,7 +211,7 @@ def risk(
         "online": online,
         **training.settings(),
     }
-    study = table.study(data, protect=comma_list(protect))
+    study = table.study(data, protect=comma_list(protect), groups=group or ())
     with on_cluster(cluster), output.progress() as progress:
         curve = study.risk(**asked, checkpoint=checkpoint, progress=progress)
         document = curve.document
@@ -224,6 +233,7 @@ def risk(
         sentences += risk_sentences(document, epsilon=None if choice is None else choice.epsilon)
     output.show(
         document,
+        places=range(len(view(document).tables)),
         sentences=sentences,
         remarks=[
             "These rates are functions of the raw records and not private: publishing them, or "
@@ -291,6 +301,7 @@ def _check_mechanism(
     table: TableOptions,
     *,
     protect: Sequence[str] | None,
+    group: Sequence[str] | None,
     epsilon: str,
 ) -> None:
     """Refuse what belongs to randomised response, before any work."""
@@ -302,6 +313,7 @@ def _check_mechanism(
     no_penalty = "the training of dpsgd has no penalty. Leave it out."
     for name, is_given, why in (
         ("`--protect`", bool(protect), whole_records),
+        ("`--group`", bool(group), "membership is not attacked by group. Leave it out."),
         ("`--categories`", bool(table.categories), whole_records),
         ("`--weight`", table.weight is not None, once),
         ("`--regularisation`", table.regularisation is not None, no_penalty),

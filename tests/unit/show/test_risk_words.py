@@ -39,7 +39,7 @@ def test_randomised_response_leads_with_the_answer(build: ModuleType) -> None:
     ]
     text = shown(document_table(document))
     assert "How often an attacker guesses the answer “affair”" in text
-    assert "68.3%  67.0–69.6%" in text
+    assert "68.3%" in text
     assert "protects the answer, not membership" in " ".join(text.split())
     # Everything fits an ordinary terminal.
     assert "…" not in text
