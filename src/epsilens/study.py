@@ -702,7 +702,7 @@ class Study:
         confidence: float = 0.9,
         measured: bool = False,
         proven_only: bool = False,
-        seconds: float = 20.0,
+        seconds: float | None = None,
         epsilon: Epsilon | None = None,
         delta: float | None = None,
         x_bound: float | None = None,
@@ -731,8 +731,9 @@ class Study:
             that `seconds` allows.
         max_loss_increase, max_accuracy_loss, max_attack_rate, max_advantage, confidence, measured, proven_only
             As of `epsilens.decision.decide`. Without a limit an advantage of at most 0.1 is the limit.
-        seconds : float
-            Time for training again where an estimate failed its check, and for slow mechanisms.
+        seconds : float, optional
+            Time for training again where an estimate failed its check, and for slow mechanisms. None: 20
+            seconds, and no slow mechanism unless it is named.
         epsilon : grid such as "0.1:10:30", number, list, or {column: epsilon}, optional
             Privacy budgets at which cost and risk are computed anew. None: those of the last ones.
         delta : float in (0, 1), optional
@@ -758,7 +759,12 @@ class Study:
         """
         from epsilens.decision import decide
         from epsilens.decision.others import Comparison, preview_others
-        from epsilens.decision.question import join, read_limits, require_one_mechanism
+        from epsilens.decision.question import (
+            RETRAINING_SECONDS,
+            join,
+            read_limits,
+            require_one_mechanism,
+        )
         from epsilens.influence.question import read_grid
 
         if alpha is not None and self.identity is None:
@@ -775,7 +781,7 @@ class Study:
             "confidence": confidence,
             "measured": measured,
             "proven_only": proven_only,
-            "seconds": seconds,
+            "seconds": RETRAINING_SECONDS if seconds is None else seconds,
         }
         checked = read_limits(**limits)
         comparison = Comparison.read(
@@ -835,6 +841,7 @@ class Study:
                 or 1.0,
                 budgets=None if epsilon is None else read_grid(grid),
                 delta=level,
+                seconds=checked.seconds if seconds is not None else 0.0,
                 seed=self.seed,
                 progress=progress,
             )
@@ -871,19 +878,20 @@ class Study:
     ) -> LossChangeEstimate | None:
         """Return the cost with forward correction of the label; None where it is not another mechanism."""
         assert self._last_cost is not None  # noqa: S101
-        before = self._last_cost, self._cost_arguments
+        before = self._cost_arguments
         if (
             self.protected != (self.label,)
             or isinstance(grid, Mapping)
             or self.identity is not None
-            or before[1].get("correction") is not None
-            or before[1].get("method") == "retrain"
+            or before.get("correction") is not None
+            or before.get("method") == "retrain"
         ):
             return None
-        self.cost(epsilon=grid, method=method, correction="forward", progress=progress)
-        found = self._last_cost
-        self._last_cost, self._cost_arguments = before
-        return found
+        other = self.asking(declared=self.declared)  # the cost of everybody alone is compared
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyLeakWarning)
+            other.cost(epsilon=grid, method=method, correction="forward", progress=progress)
+        return other._last_cost
 
     def _grid(
         self, epsilon: Epsilon | None, before: LossChangeEstimate | RiskCurve | None

@@ -114,13 +114,14 @@ def decide(
         switch("--proven-only", "The attack limit must be met by the proven ceiling: the default."),
     ] = False,
     seconds: Annotated[
-        float,
+        float | None,
         option(
-            "Time for training again where an estimate failed its check, and for slow mechanisms.",
+            "Time for training again where an estimate failed its check (20 unless given), and for slow "
+            "mechanisms (0 unless given).",
             "S",
             min=0,
         ),
-    ] = 20.0,
+    ] = None,
     identity: Annotated[
         str | None,
         option(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 LABEL = "affair"
-LIMITS: dict[str, Any] = {"max_loss_increase": 0.01, "max_attack_rate": 0.95}
+LIMITS: dict[str, Any] = {"max_advantage": 0.1}
 CHECKED = (0.5, 1.0, 2.0)
 CHECK_REPEATS = 40
 GROUPS = ("unhappily married=rate_marriage <= 3",)
@@ -33,13 +33,15 @@ def demo(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Tell the whole story on a bundled survey: what hiding who was unfaithful costs and buys.
+    """Tell the whole story on a bundled survey: which protection hides who was unfaithful, at what cost.
 
     Writes report.html, decision.json, decision.svg and the table, survey.csv, into DIR and prints the
     answer.
 
     Example: [bold]epsilens demo --out demo[/bold]
     """
+    from epsilens.cli.decide import with_command
+    from epsilens.cli.options import TableOptions
     from epsilens.document import to_json
 
     folder = _folder(out)
@@ -51,7 +53,13 @@ def demo(
             epsilon=CHECKED, method="retrain", repeats=CHECK_REPEATS, progress=progress
         )
         foreseen = everybody.cost(epsilon=CHECKED, method="exact")
-    document = decision.document
+    document = with_command(
+        decision.document,
+        str(folder / "survey.csv"),
+        label=LABEL,
+        options=TableOptions(label=LABEL, categories=[f"{LABEL}=no|yes"]),
+        classes=(),
+    )
     _write(folder, document)
     if json:
         print_json(to_json(document))
@@ -86,11 +94,11 @@ def survey_study(*, seed: int) -> Study:
 def _write(folder: Path, document: DecisionDocument) -> None:
     from epsilens.data import load_survey, write_table, write_text
     from epsilens.document import to_json
-    from epsilens.show import decision_chart, save_chart, write_report
+    from epsilens.show import protection_chart, save_chart, write_report
 
     write_table(load_survey(), folder / "survey.csv")
     write_text(to_json(document) + "\n", folder / "decision.json")
-    save_chart(decision_chart(document), folder / "decision.svg")
+    save_chart(protection_chart(document), folder / "decision.svg")
     write_report(
         document,
         folder / "report.html",
@@ -123,16 +131,18 @@ def _print(
         console.print(
             Text(
                 f"A survey of {n_rows:,} married women asks about extramarital affairs; {share:.0%} "
-                "say yes. A logistic model predicts the answer. What would it cost to let everyone "
-                "answer by randomised response, and what would an attacker still find out?"
+                "say yes. A logistic model that predicts the answer is to be published. Which protection "
+                "should it have, and what does that cost?"
             )
         )
-        console.print(document_table(document))
+        console.print(document_table(document, place=1))
     for line in recommendation_lines(document):
         console.print(line)
     if quiet:
         return
-    console.print(Text("The cost, checked by really randomising and retraining:"))
+    console.print(
+        Text("The cost of randomised response, checked by really randomising and retraining:")
+    )
     for truth, estimate in zip(checked.document.cells, foreseen.document.cells, strict=True):
         console.print(
             Text(

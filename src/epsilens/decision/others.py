@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import time
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from epsilens.decision.compare import Compared
 from epsilens.decision.question import CheckedLimits
 from epsilens.document import MechanismCurve
 from epsilens.document.decision import RANDOMISED, MechanismName, Protects, Trust
-from epsilens.errors import InputError, setting
+from epsilens.errors import InputError, MissingExtraError, setting
 from epsilens.mechanisms import MECHANISMS, mechanism_class
 from epsilens.mechanisms.audits import stored_audit
 from epsilens.notes import Note
@@ -118,6 +117,7 @@ def preview_others(
     baseline_high: float,
     budgets: Sequence[float] | None,
     delta: float,
+    seconds: float,
     seed: int,
     progress: Progress | None = None,
 ) -> tuple[list[Compared], list[Note]]:
@@ -133,6 +133,8 @@ def preview_others(
     budgets : sequence of float, optional
         The budgets that were asked for. None: `BUDGETS`, and the one that meets the limit on the attack.
     delta : float in (0, 1)
+    seconds : float
+        Time for slow mechanisms that were not named.
     seed : int
     progress : callable, optional
 
@@ -144,10 +146,8 @@ def preview_others(
     """
     found: list[Compared] = []
     slow, notes = [], []
-    deadline = time.monotonic() + limits.seconds
+    deadline = time.monotonic() + seconds
     for place, name in enumerate(comparison.names):
-        if importlib.util.find_spec(MECHANISMS[name].partition(":")[0]) is None:
-            continue
         kind = mechanism_class(name)
         audit = stored_audit(name)
         if audit is not None and audit.is_broken:
@@ -171,9 +171,15 @@ def preview_others(
         ]
         if not plans:
             continue
-        previews = kind.preview(
-            task, plans, generator=np.random.default_rng([seed, place]), progress=progress
-        )
+        try:
+            previews = kind.preview(
+                task, plans, generator=np.random.default_rng([seed, place]), progress=progress
+            )
+        except MissingExtraError:
+            if comparison.named is not None:
+                raise
+            slow.append(name)
+            continue
         curve = MechanismCurve(
             mechanism=name, trust=kind.trust, protects=plans[0].protects, cells=[], audit=audit
         )
