@@ -887,11 +887,18 @@ class Study:
             or before.get("method") == "retrain"
         ):
             return None
-        other = self.asking(declared=self.declared)  # the cost of everybody alone is compared
         with warnings.catch_warnings():
+            # The cost without correction has warned of the same columns.
             warnings.simplefilter("ignore", PrivacyLeakWarning)
-            other.cost(epsilon=grid, method=method, correction="forward", progress=progress)
-        return other._last_cost
+            return self.fitted().estimate(
+                epsilon=grid,
+                method=method,
+                correction="forward",
+                protect=self.protected,
+                categories=self.domains,
+                random_state=self.seed,
+                progress=progress,
+            )
 
     def _grid(
         self, epsilon: Epsilon | None, before: LossChangeEstimate | RiskCurve | None

@@ -329,6 +329,7 @@ MECHANISMS: dict[MechanismName, str] = {
     "output-perturbation": "epsilens.mechanisms.output_perturbation:OutputPerturbation",
     "dp-sgd": "epsilens.mechanisms.dp_sgd:DPSGD",
     "dp-ebm": "epsilens.mechanisms.dp_ebm:DPEBM",
+    "synthetic-aim": "epsilens.mechanisms.synthetic_aim:SyntheticAIM",
 }
 """Where the class of every mechanism that trains on the true answers is."""
 
