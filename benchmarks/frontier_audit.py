@@ -263,6 +263,7 @@ def main() -> None:
             before = MechanismAudit(**stored[name])
         for found in audit(name, before, is_quick=given.quick):
             if not given.quick:
+                stored = json.loads(STORED.read_text(encoding="utf-8"))
                 stored[name] = to_dict(found)
                 STORED.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
 
