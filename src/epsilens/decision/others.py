@@ -149,9 +149,9 @@ def preview_others(
     deadline = time.monotonic() + seconds
     for place, name in enumerate(comparison.names):
         kind = mechanism_class(name)
-        audit = stored_audit(name)
-        if audit is not None and audit.is_broken:
-            notes.append(Note("mechanism-refused", f"{name} is not offered. {audit.sentence}"))
+        audit, refusal = stored_audit(name), kind.refusal(task)
+        if refusal is not None:
+            notes.append(Note("mechanism-refused", f"{name} is not offered. {refusal}"))
             continue
         if kind.is_slow and comparison.named is None:
             left = deadline - time.monotonic()

@@ -262,11 +262,16 @@ class Mechanism(Protocol):
 
     @classmethod
     def refusal(cls, task: Task) -> str | None:
-        """Say why it is not offered for a task; None if it is. One whose audit broke its claim is not."""
+        """Say why it is not offered for a task; None if it is.
+
+        A mechanism whose claim our attacks broke is not, nor one of another library that was not attacked.
+        """
         from epsilens.mechanisms.audits import stored_audit
 
         audit = stored_audit(cls.name)
-        return audit.sentence if audit is not None and audit.is_broken else None
+        if audit is None:
+            return None if cls.extra is None else "It has not been attacked by us yet."
+        return audit.sentence if audit.is_broken else None
 
     @classmethod
     def expected_seconds(cls, task: Task, n_budgets: int) -> float:
