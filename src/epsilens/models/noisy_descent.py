@@ -29,9 +29,9 @@ MOST_PREDICTOR: Final = 1e4
 _CHUNK = 4096
 _UNIT = float(np.finfo(np.float64).eps)
 # Chosen on Adult and ACS Income with 500 to 45,000 records at ε from 0.25 to 8; see `DescentPlan`.
-_SCALE = 1.7
-_SHARE_OF_STABLE = 0.8
-_STEPS_OF_MEMORY = 8.0
+_SCALE = 1.8
+_SHARE_OF_STABLE = 0.9
+_STEPS_OF_MEMORY = 10.0
 _CACHED_NUMBERS = 2**18
 
 
@@ -116,13 +116,13 @@ class DescentPlan:
     -----
     Steps follow θ ← θ − ηg + β(θ − θ'), Polyak's heavy ball, with θ' the place before. Nothing about the data
     is known but that no curvature exceeds L = nC²/4, or nC²/2 for several classes. On a quadratic the
-    steps are stable for η < 2(1 + β)/L; 0.8 of that is taken at most.
+    steps are stable for η < 2(1 + β)/L; 0.9 of that is taken at most.
 
     How far to go is a balance. Averaged over the last half of the steps, noise moves a direction of curvature
     h by about s/h with s = Δ/μ, whatever the number of steps, once η/(1 − β)·n_steps ("time") exceeds 1/h;
     less curved directions are left near 0, and so is their noise. A direction is worth the noise if its
-    coefficient exceeds s/h. With 1.7/C as the size of a coefficient that counts, the time is (1.7/C)/s. β is the
-    least that reaches this time with stable steps, and at most 1 − 8/n_steps, so that swings die out before
+    coefficient exceeds s/h. With 1.8/C as the size of a coefficient that counts, the time is (1.8/C)/s. β is the
+    least that reaches this time with stable steps, and at most 1 − 10/n_steps, so that swings die out before
     the average begins.
     """
 

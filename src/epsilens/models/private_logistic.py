@@ -63,7 +63,7 @@ class PrivateLogisticRegression(PrivateModel, ClassifierMixin, BaseEstimator):  
     delta : float in (0, 1)
     x_bound : float in [1e-30, 1e30]
         Rows longer than this (Euclidean, the intercept's constant included) are shrunk to it. For
-        standardised numbers and one-hot categories 2 to 4 do well.
+        standardised numbers and one-hot categories 2 to 3 do well.
     protects : {"record", "answer"}, default "record"
         What is protected: the whole record, or the label alone, which takes half the noise.
     n_steps : int, default 120
