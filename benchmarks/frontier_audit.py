@@ -40,7 +40,7 @@ N_CANARIES = 400
 LIBRARIES = {"dp-ebm": "interpret-core", "synthetic-aim": "opendp"}
 REPLACED = {"noisy-descent", "output-perturbation"}
 """Mechanisms whose ε is about a replaced record or answer; that of the others about an added record."""
-RUNS = {"dp-ebm": 2000, "synthetic-aim": 50}
+RUNS = {"dp-ebm": 2000, "synthetic-aim": 100}
 """Runs on either table, where they are slow."""
 KINDS = ("a", "b")
 PROBES = pd.DataFrame({"x": np.tile([-1.0, -0.5, 0.0, 0.5, 1.0], 2), "kind": np.repeat(KINDS, 5)})

@@ -107,7 +107,7 @@ class SyntheticAIM(Mechanism):
     @classmethod
     def expected_seconds(cls, task: Task, n_budgets: int) -> float:
         """Return about how long a preview takes."""
-        return n_budgets * cls.most_runs * (5.0 + 3.0 * task.table.shape[1])
+        return n_budgets * cls.most_runs * (5.0 + 8.0 * task.table.shape[1])
 
     @classmethod
     def simulate(
