@@ -434,7 +434,7 @@ class Study:
             np.asarray(part if isinstance(part, np.ndarray) else part.toarray(), dtype=np.float64)
             for part in rows
         )
-        bound = math.sqrt(prepared.X_train.shape[1] + 1.0) if x_bound is None else x_bound
+        bound = round(math.sqrt(prepared.X_train.shape[1] + 1.0), 2) if x_bound is None else x_bound
         label = baseline.label
         return Task(
             X=X,

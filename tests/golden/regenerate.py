@@ -120,6 +120,10 @@ CASES = (
     Case("risk-dpsgd", DPSGD),
     Case("risk-dpsgd-json", f"{DPSGD} --json"),
     Case("decide-without-limit", DECIDE),
+    Case(
+        "decide-which-protection",
+        f"decide {SMOKES} --epsilon 0.25,0.5,1,4 --shadow-models 48",
+    ),
     Case("decide-loss-limit", f"{DECIDE} --max-loss-increase 0.05"),
     Case("decide-attack-limit", f"{DECIDE} --max-attack-rate 0.75"),
     Case(

@@ -92,9 +92,7 @@ def test_the_command_fits_one_model_and_reads_the_question_once(people, calls, t
     options = ["--label", "affair", "--categories", "affair=no|yes", "--epsilon", "0.5:4:4"]
     assert main(["decide", str(file), *options, "--shadow-models", str(MODELS), "--json"]) == 0
     assert load_document(capsys.readouterr().out).kind == "decision"
-    # Once for each of the two losses: with and without forward correction.
-    twice = {"read_question": 2, "read_groups": 2}
-    assert calls == dict.fromkeys(ONCE, 1) | twice
+    assert calls == dict.fromkeys(ONCE, 1)
 
 
 def test_cost_and_risk_in_turn_share_the_model_and_the_question(people, calls):

@@ -44,6 +44,10 @@ def decide(
     data: Data,
     label: Label,
     protect: Protect = None,
+    group: Annotated[
+        list[str] | None,
+        option("Group of people whose cost and risk are shown too (repeat).", "NAME=EXPR"),
+    ] = None,
     trust: Annotated[
         Trust | None,
         choice(
@@ -165,7 +169,7 @@ def decide(
         {"the data": data, "the test data": test, "the checkpoint": checkpoint},
     )
     require_text([*(protect or ()), *(table.categories or ())], option="--protect")
-    study = table.study(data, protect=comma_list(protect), identity=identity)
+    study = table.study(data, protect=comma_list(protect), groups=group or (), identity=identity)
     with on_cluster(cluster), output.progress() as progress:
         decision = study.decide(
             trust=trust,

@@ -191,9 +191,12 @@ class RecommendationWords:
             )
         else:
             said.append(f"{sentence_case(proof)}.")
+        if risk.holder_rate is not None:
+            held = percent_text(risk.holder_rate)
+            said.append(f"Whoever holds the randomised answers guesses {held} (measured).")
         if risk.answer_inference_rate is not None:
             tried = percent_text(risk.answer_inference_rate)
-            said.append(f"The attack that was tried guessed {tried} (measured).")
+            said.append(f"The attack that was tried on the model guessed {tried} (measured).")
         return said
 
     def _proof(self, here: Standing) -> str:
