@@ -42,6 +42,8 @@ DEFAULT_ALPHA = 0.2
 """Share of what identifies people that must go, where masking is tried."""
 MASKING_SECONDS = 60.0
 """Time for finding the columns that identify people."""
+X_BOUND = 2.5
+"""Largest length of a row of features in previews: more noise is needed for longer rows than they are worth."""
 _BY_BITS = frozenset({"oue", "rappor", "the"})
 """Mechanisms that report a feature bit by bit."""
 
@@ -434,7 +436,9 @@ class Study:
             np.asarray(part if isinstance(part, np.ndarray) else part.toarray(), dtype=np.float64)
             for part in rows
         )
-        bound = round(math.sqrt(prepared.X_train.shape[1] + 1.0), 2) if x_bound is None else x_bound
+        # From the number of columns alone: a bound that looks at the rows would be a leak.
+        usual = min(X_BOUND, round(math.sqrt(prepared.X_train.shape[1] + 1.0), 2))
+        bound = usual if x_bound is None else x_bound
         label = baseline.label
         return Task(
             X=X,
@@ -740,7 +744,7 @@ class Study:
             Delta of mechanisms that need one. None: a power of ten well below one over the training records.
         x_bound : float, optional
             Largest length of a row of encoded features, the constant included; longer ones are shrunk. None:
-            the root of one more than the number of columns.
+            2.5, or the root of one more than the number of columns if that is less.
         method, correction : str, optional
             Method of the cost, and "forward" for a corrected loss, where they are computed.
         shadow_models : int
