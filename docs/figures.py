@@ -4,15 +4,13 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from pathlib import Path
 
 import numpy as np
 
-from epsilens.cli.demo import LABEL, LIMITS, survey_study
+from epsilens.cli.demo import survey_study
 from epsilens.ridge import ridge_sensitivity
-from epsilens.show import save_chart, write_report
+from epsilens.show import save_chart
 
 IMAGES = Path(__file__).parent / "images"
 
@@ -61,44 +59,33 @@ def draw_ridge_noise() -> None:
     save_chart(chart, IMAGES / "ridge-noise.svg")
 
 
+COMPARED = ("randomised-response", "noisy-descent", "output-perturbation")
+
+
 def draw_decision() -> None:
-    """Write docs/images/decision.svg and report.png: the chart and the page of the demo."""
-    decision = survey_study(seed=0).decide(**LIMITS, method="exact")
+    """Write docs/images/decision.svg: cost above attack, where nobody is trusted with the answers."""
+    decision = survey_study(seed=0).decide(
+        max_loss_increase=0.01,
+        max_attack_rate=0.95,
+        method="exact",
+        mechanisms="randomised-response",
+    )
     # A browser may have wider letters than those that the chart was measured with: some room beside the numbers.
     chart = decision.plot().configure_axisY(titlePadding=12)
     save_chart(chart, IMAGES / "decision.svg")
-    with tempfile.TemporaryDirectory() as folder:
-        page = write_report(
-            decision.document,
-            Path(folder) / "report.html",
-            title="What hiding the answer costs, and what it buys",
-            question={"label": LABEL, "data": "the bundled survey"},
-        )
-        photograph(page, IMAGES / "report.png")
 
 
-def photograph(page: Path, target: Path) -> None:
-    """Take a picture of the upper part of a report, in Chromium."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"),
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
-        opened = browser.new_page(
-            locale="en-US", viewport={"width": 880, "height": 1500}, device_scale_factor=1
-        )
-        opened.goto(page.as_uri())
-        opened.wait_for_selector("html[data-ready]")
-        opened.screenshot(path=target)
-        browser.close()
+def draw_mechanisms() -> None:
+    """Write docs/images/mechanisms.svg: the mechanisms of a curator, compared."""
+    decision = survey_study(seed=0).asking().decide(method="exact", mechanisms=COMPARED)
+    save_chart(decision.plot(), IMAGES / "mechanisms.svg")
 
 
 def main() -> None:
     """Draw them all."""
     IMAGES.mkdir(exist_ok=True)
     draw_decision()
+    draw_mechanisms()
     draw_ridge_noise()
 
 

@@ -167,7 +167,14 @@ def test_loads_from_elsewhere_are_found():
 def test_built_pages_load_nothing_from_elsewhere(tmp_path):
     """A tutorial and a page of the reference, with the site's own settings; `make docs` looks at all."""
     source, built = tmp_path / "docs", tmp_path / "html"
-    for part in ("conf.py", "benchmarks.py", "_ext", "_static", "index.md", "images/decision.svg"):
+    for part in (
+        "conf.py",
+        "benchmarks.py",
+        "_ext",
+        "_static",
+        "index.md",
+        "images/mechanisms.svg",
+    ):
         target = source / part
         target.parent.mkdir(parents=True, exist_ok=True)
         copy = shutil.copytree if (DOCS / part).is_dir() else shutil.copy
