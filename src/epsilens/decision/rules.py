@@ -216,6 +216,8 @@ def decide(
             at = f"ε = {epsilon_text(answer.epsilon)}"
             said = short_sentence(answer, cell, limits, named=at, kind="estimated")
             details = mechanism_details(answer, cell, limits, baseline=high)
+            if shown.audit is not None:
+                details.append(shown.audit.sentence)
         answer = answer.model_copy(update={"sentence": said, "details": details})
         candidates.append(replace(found, answer=answer))
     chosen, alternatives = choose(candidates, limits, trust=trust, protects=protects, named=named)
