@@ -16,7 +16,9 @@ from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning, sett
 from epsilens.notes import Note, distinct_notes
 
 if TYPE_CHECKING:
-    from epsilens._types import Progress
+    import pandas as pd
+
+    from epsilens._types import FloatArray, Progress
     from epsilens.data import Bins, Prepared
     from epsilens.data.expressions import Expression
     from epsilens.data.missing import MissingPolicy
@@ -428,14 +430,13 @@ class Study:
 
         prepared, baseline = self.prepared, self.fitted().baseline_
         assert isinstance(baseline, BaselineModel)  # noqa: S101
-        rows = [
-            transform(baseline.transformers, table, what=what)
-            for table, what in ((prepared.X_train, "training"), (prepared.X_test, "test"))
-        ]
-        X, X_test = (
-            np.asarray(part if isinstance(part, np.ndarray) else part.toarray(), dtype=np.float64)
-            for part in rows
-        )
+
+        def encode(table: pd.DataFrame, what: str = "training") -> FloatArray:
+            part = transform(baseline.transformers, table, what=what)
+            dense = part if isinstance(part, np.ndarray) else part.toarray()
+            return np.asarray(dense, dtype=np.float64)
+
+        X, X_test = encode(prepared.X_train), encode(prepared.X_test, "test")
         # From the number of columns alone: a bound that looks at the rows would be a leak.
         usual = min(X_BOUND, round(math.sqrt(prepared.X_train.shape[1] + 1.0), 2))
         bound = usual if x_bound is None else x_bound
@@ -453,6 +454,7 @@ class Study:
             x_bound=bound,
             baseline=self.baseline,
             declared=self.categories,
+            encode=encode,
         )
 
     # --- Answers ---

@@ -151,7 +151,8 @@ def preview_others(
         kind = mechanism_class(name)
         audit, refusal = stored_audit(name), kind.refusal(task)
         if refusal is not None:
-            notes.append(Note("mechanism-refused", f"{name} is not offered. {refusal}"))
+            if comparison.named is not None or (audit is not None and audit.is_broken):
+                notes.append(Note("mechanism-refused", f"{name} is not offered. {refusal}"))
             continue
         if kind.is_slow and comparison.named is None:
             left = deadline - time.monotonic()
