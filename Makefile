@@ -169,6 +169,16 @@ $(VENV)/.installed-page: pyproject.toml | $(BIN)/python
 
 bench-page: $(VENV)/.installed-page $(VENV)/.browser
 
+$(VENV)/.installed-mechanisms: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet $(TORCH)
+	$(BIN)/python -m pip install --quiet --editable '.[bench,torch,trees,synthetic]'
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-bench $(VENV)/.installed-torch
+
+# Previews first, then the attacks on every mechanism.
+bench-frontier: $(VENV)/.installed-mechanisms
+	$(BIN)/python benchmarks/frontier.py $(if $(DATA),--data $(DATA)) $(ARGS)
+	$(BIN)/python benchmarks/frontier_audit.py --again $(filter --quick,$(ARGS))
+
 # The attacks stand on these models: how fast they are belongs to it.
 bench-lira: bench-dp-sgd-speed
 

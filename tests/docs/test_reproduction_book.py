@@ -31,6 +31,7 @@ BENCHMARKS = (
     "lira",
     "masking",
     "page",
+    "frontier",
 )
 """Every table that was asked for, whether or not it has been made."""
 
@@ -221,6 +222,23 @@ def test_a_measured_slider_is_judged_by_every_bar(book, results):
     found = book.overview.judged({**results, "page": measured})["page"]
     bars = sys.modules[f"{book.__name__}.verdicts"]
     assert [bar.verdict for bar in found] == [bars.MET, bars.MISSED, bars.MET]
+
+
+def test_a_preview_that_is_off_and_a_better_peer_are_misses(book, results):
+    bars = sys.modules[f"{book.__name__}.verdicts"]
+    found = copy.deepcopy(results["frontier"])
+    found["agreement"]["all"]["loss"] |= {"within_two": 0.9, "worst": 3.9, "coverage": 0.85}
+    found["peer"] = [
+        {"rows": "default", "peer": 0.01, "ours": 0.011, "ours_at_equal_advantage": 0.012}
+    ]
+
+    def verdicts() -> list[str]:
+        judged = book.overview.judged({**results, "frontier": found})["frontier"]
+        return [bar.verdict for bar in (*judged[:3], *judged[-2:])]
+
+    assert verdicts() == [bars.MET, bars.MET, bars.MET, bars.MET, bars.MISSED]
+    found["agreement"]["all"]["loss"] |= {"within_two": 0.89, "worst": 4.1, "coverage": 0.84}
+    assert verdicts()[:3] == [bars.MISSED] * 3
 
 
 def test_a_loss_that_is_off_where_much_changes_at_once_is_a_miss(book, results):
