@@ -80,8 +80,8 @@ _NOTES = {
     ),
     "above Opacus": (
         "**Beside Opacus.** Its ε is about a record that is added or removed, ours about a replaced one, which needs twice the "
-        "noise; what is left at the same advantage is not explained by that. Its settings were chosen by the test loss, "
-        "ours beforehand."
+        "noise; what is left at the same advantage is not explained by that. Its settings were searched for every cell by the test "
+        "loss; the steps of ours were chosen once, by the test loss on the same two tables."
     ),
     "input to paint": (
         "**The page.** Frames come when the machine lets the browser work: see its load beside the table."
