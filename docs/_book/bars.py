@@ -461,15 +461,18 @@ def _frontier(result: Result) -> list[Bar]:
         for cell in result["cells"]
         if (cell["table"], cell["mechanism"], cell["epsilon"]) == ("adult", "noisy-descent", 1.0)
     }
-    own = [
-        Bar.of(
-            f"Adult, ε = 1, {claim} protected: noisy descent adds at most {most:g} to the loss",
-            f"{at_one[claim].get('real', at_one[claim]['preview']):.4f}"
-            + ("" if "real" in at_one[claim] else " by its preview"),
-            at_one[claim].get("real", at_one[claim]["preview"]) <= most,
+    shrunk = result["tables"]["adult"]["shrunk_loss"]
+    own = []
+    for claim, most in FRONTIER_LOSS.items():
+        loss = at_one[claim].get("real", at_one[claim]["preview"])
+        noise = loss - shrunk
+        own.append(
+            Bar.of(
+                f"Adult, ε = 1, {claim} protected: noisy descent adds at most {most:g} to the loss",
+                f"{loss:+.4f}; {noise:+.4f} over a model without noise on the same shrunk rows",
+                max(loss, noise) <= most,
+            )
         )
-        for claim, most in FRONTIER_LOSS.items()
-    ]
     beside = []
     for ours, words in (("ours", "the same ε"), ("ours_at_equal_advantage", "the same advantage")):
         for bound, more in (("default", ""), ("narrow", ", rows within a narrower bound")):
