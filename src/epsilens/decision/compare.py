@@ -11,7 +11,7 @@ from epsilens.decision.question import CheckedLimits
 from epsilens.decision.result import Standing
 from epsilens.document import Alternative, MechanismCell, MechanismCurve, Recommendation
 from epsilens.document.decision import RANDOMISED, TITLES, Protects, Trust
-from epsilens.document.wording import at_most_text, delta_text, epsilon_text
+from epsilens.document.wording import at_most_text, change_text, delta_text, epsilon_text
 from epsilens.mechanisms import Preview, answer_ceiling, guess_ceiling
 
 
@@ -187,20 +187,23 @@ def _reason(
 
 
 def _cost_against(one: Candidate, best: Candidate) -> str:
-    """Compare two costs in mistakes, else in loss."""
+    """Compare two costs in mistakes, else in loss, else by what one release may cost."""
     cells = (one.cell(), best.cell())
-    mistakes = [_mistakes(cell) for cell in cells]
-    if None not in mistakes and mistakes[0] != mistakes[1]:
-        more = [
-            f"{count:+d}".replace("-", "−") if count else "no"
-            for count in mistakes
-            if count is not None
-        ]
+    mistakes = [count for cell in cells if (count := _mistakes(cell)) is not None]
+    if len(mistakes) == 2 and mistakes[0] > mistakes[1]:
+        more = [change_text(float(count), decimals=0) if count else "no" for count in mistakes]
         return f"{more[0]} mistakes in 1,000 against {more[1]}"
-    losses = [None if cell is None else cell.loss_change for cell in cells]
-    if None in losses:
-        return "by an amount that is not known"
-    return f"{losses[0]:+.3g} of test loss against {losses[1]:+.3g}"
+    losses = [
+        cell.loss_change for cell in cells if cell is not None and cell.loss_change is not None
+    ]
+    if len(losses) == 2 and losses[0] > losses[1]:
+        return f"{change_text(losses[0])} of test loss against {change_text(losses[1])}"
+    ends = [
+        change_text(standing.loss_increase)
+        for standing in (one.standing(), best.standing())
+        if standing is not None
+    ]
+    return f"one release may change the test loss by {' against '.join(ends)}"
 
 
 def _mistakes(cell: MechanismCell | None) -> int | None:
@@ -264,7 +267,7 @@ def short_sentence(
     if found.rests_on == "measured":
         proof = "The limit on the attack is met only by the attack that was tried (measured)."
     elif limits.rate is not None and found.attack_rate_ceiling is not None:
-        proof = f"An attacker guesses at most {at_most_text(found.attack_rate_ceiling)} of {answers} (proven)."
+        proof = f"An attacker guesses at most {at_most_text(found.attack_rate_ceiling)} of {answers} (proven given what other data tell)."
     elif found.advantage is None:
         proof = "What an attacker gains is not known."
     else:
@@ -296,7 +299,7 @@ def cost_sentence(cell: MechanismCell, *, kind: str) -> str:
     if not cell.trusted or cell.loss_change is None:
         return "What it costs is not known: the estimate failed its own check."
     if count is None:
-        return f"The test loss changes by {cell.loss_change:+.3g} ({kind})."
+        return f"The test loss changes by {change_text(cell.loss_change)} ({kind})."
     if count == 0:
         return f"The model makes about as many mistakes as before ({kind})."
     way = "more" if count > 0 else "fewer"
@@ -311,13 +314,14 @@ def mechanism_details(
     said = []
     if cell.loss_change_low is not None and cell.loss_change_high is not None:
         said.append(
-            f"The test loss changes by {cell.loss_change:+.3g}; nine in ten releases: "
-            f"{cell.loss_change_low:+.3g} to {cell.loss_change_high:+.3g} (estimated)."
+            f"The test loss changes by {change_text(cell.loss_change)}; nine in ten releases: "
+            f"{change_text(cell.loss_change_low)} to {change_text(cell.loss_change_high)} (estimated)."
         )
     if found.attack_rate_ceiling is not None and baseline is not None:
         said.append(
             f"From everybody else's data an attacker guesses up to {at_most_text(baseline)} of the answers "
-            f"(measured); with this release at most {at_most_text(found.attack_rate_ceiling)} (proven)."
+            f"(measured); with this release at most {at_most_text(found.attack_rate_ceiling)} (proven given "
+            "that baseline)."
         )
     whole = "the whole record" if found.protects == "record" else "the answer"
     said.append(

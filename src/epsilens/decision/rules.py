@@ -321,7 +321,12 @@ def _randomised(
     """Return randomised response, with or without forward correction, and its answer to the limits."""
     curve = MechanismCurve.of_randomised_response(cost.document, risk)
     words = RecommendationWords(
-        standings, points, cost.document, limits, several=len(risk.protect) > 1
+        standings,
+        points,
+        cost.document,
+        limits,
+        several=len(risk.protect) > 1,
+        is_attacked=_correction(cost.document) == _correction(risk),
     )
     free = last_within(
         reversed(points),
@@ -337,6 +342,11 @@ def _randomised(
     )
     few = cost.has_few_runs and limits.has_cost
     return Candidate(curve, standings, words.said(answer, curve, few=few))
+
+
+def _correction(document: WhatIfDocument | RiskDocument) -> str:
+    """Return the correction that a cost or a risk is of."""
+    return str(document.provenance.settings.get("correction") or "none")
 
 
 def last_within(items: Iterable[_T], is_within: Callable[[_T], bool]) -> _T | None:

@@ -48,6 +48,7 @@ class RecommendationWords:
         limits: CheckedLimits,
         *,
         several: bool,
+        is_attacked: bool = True,
     ) -> None:
         self.standings = {standing.epsilon: standing for standing in standings}
         self.points: Mapping[float, Point] = {point.epsilon: point for point in points}
@@ -55,6 +56,8 @@ class RecommendationWords:
         self.limits = limits
         self.sure = f"{50 + 50 * limits.confidence:.4g} %"
         self.several = several
+        # Whether the attack was on models of the same loss.
+        self.is_attacked = is_attacked
         self.answers = "of the people's answers, all at once" if several else "of the answers"
 
     def said(self, found: Recommendation, curve: MechanismCurve, *, few: bool) -> Recommendation:
@@ -194,7 +197,7 @@ class RecommendationWords:
         if risk.holder_rate is not None:
             held = percent_text(risk.holder_rate)
             said.append(f"Whoever holds the randomised answers guesses {held} (measured).")
-        if risk.answer_inference_rate is not None:
+        if risk.answer_inference_rate is not None and self.is_attacked:
             tried = percent_text(risk.answer_inference_rate)
             said.append(f"The attack that was tried on the model guessed {tried} (measured).")
         return said

@@ -522,6 +522,7 @@ def _mechanism_tables(document: DecisionDocument) -> list[Table]:
     return [Table("What each mechanism costs, and what an attacker gains", tuple(lines), notes)]
 
 
+_SHORTER = ("corrected randomised response", "the same, corrected")
 _MOST_BUDGETS = 6
 """Budgets of a mechanism in a table of several."""
 
@@ -536,7 +537,7 @@ def _mechanism_line(curve: MechanismCurve, cell: MechanismCell, chosen: Recommen
     low = cell.accuracy_change_low
     return Line(
         (
-            text_row("mechanism", "mechanism", TITLES[curve.mechanism]),
+            text_row("mechanism", "mechanism", TITLES[curve.mechanism].replace(*_SHORTER)),
             Row("epsilon", "ε", NOTHING if at is None else epsilon_text(at), at, "proven"),
             field_row(cell, "advantage", "guess-\nable", at_most_text, "proven"),
             field_row(cell, "accuracy_change", "mistakes", mistakes, "estimated"),

@@ -34,7 +34,12 @@ _UNITS = {
 
 
 def mechanism_chart(
-    document: DecisionDocument, *, unit: CostUnit | None = None, width: int = 640, height: int = 330
+    document: DecisionDocument,
+    *,
+    unit: CostUnit | None = None,
+    with_title: bool = True,
+    width: int = 640,
+    height: int = 330,
 ) -> alt.LayerChart:
     """Draw what every mechanism costs against what it gives away.
 
@@ -48,6 +53,8 @@ def mechanism_chart(
     document : DecisionDocument
     unit : {"mistakes", "loss"}, optional
         Unit of the cost. None: mistakes, or the loss where it is what is limited or all that is known.
+    with_title : bool
+        Whether title and recommendation stand above; a page that has both leaves them out.
     width, height : int
         Size in pixels.
 
@@ -153,12 +160,16 @@ def mechanism_chart(
             .mark_point(size=260, strokeWidth=2.5, color=ACCENT, filled=False, opacity=1)
             .encode(x=across, y=up("cost"))
         )
+    title = {}
+    if with_title:
+        said = subtitle([chosen.sentence], width)
+        title = {"title": alt.TitleParams(text=CHART_TITLE, subtitle=said)}
     chart: alt.LayerChart = dressed(
         alt.layer(*layers).properties(
             width=width,
             height=height,
-            title=alt.TitleParams(text=CHART_TITLE, subtitle=subtitle([chosen.sentence], width)),
             description=" ".join([chosen.sentence, *_spoken(document)]),
+            **title,
         ),
         title_offset=16,
     )

@@ -340,7 +340,7 @@ def _protection(document: WhatIfDocument | DecisionDocument) -> dict[str, Any] |
     if not isinstance(document, DecisionDocument) or not document.is_comparison:
         return None
     chosen = document.recommendation
-    chart = mechanism_chart(document, width=680)
+    chart = mechanism_chart(document, with_title=False, width=640)
     return {
         "sentence": chosen.sentence,
         "details": chosen.details,
