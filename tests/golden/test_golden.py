@@ -46,8 +46,9 @@ def test_the_demo_tells_the_story_and_writes_the_report(folder):
     text = " ".join(run_once(next(case for case in CASES if case.name == "demo"), folder).split())
     assert "exit code 0" in text
     assert "6,366 married women" in text
-    assert "It is the most private choice within both limits" in text
-    assert "The cost, checked by really randomising and retraining" in text
+    assert "Train with noisy gradient descent at ε = 0.931 " in text
+    assert "Next: epsilens train demo/survey.csv --label affair" in text
+    assert "The cost of randomised response, checked by really randomising and retraining" in text
     assert "The table, to try other commands on: demo/survey.csv" in text
     out = folder / "demo"
     assert {path.name for path in out.iterdir()} == {

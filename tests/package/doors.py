@@ -241,6 +241,8 @@ DOORS = {
         ("explain", ("shap",), MASK),
         ("explain", ("lime",), (*MASK, "--explainer", "lime")),
         ("explain", ("shap",), ("decide", *ASK, "--max-attack-rate", "0.9", "--identity", "who")),
+        ("trees", ("interpret",), ("decide", *ASK, "--mechanism", "dp-ebm")),
+        ("synthetic", ("mbi",), ("decide", *ASK, "--mechanism", "synthetic-aim")),
         ("federated", ("flwr", "ray"), SIMULATE),
         ("federated", ("cryptography",), (*SIMULATE, "--in-process", "--secure-aggregation")),
         ("secure", ("tenseal", "cryptography"), (*SIMULATE, "--in-process", "--value", "0:1")),

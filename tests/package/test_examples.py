@@ -22,7 +22,8 @@ EXAMPLES = ROOT / "examples"
 TELLS = {
     "choose_epsilon.py": (
         "answer_inference_ceiling",
-        "Use ε = 2. It is the most private choice",
+        "Randomise the answers at ε = 2.",
+        "It is the most private choice",
         "Open",
     ),
     "audit_own_mechanism.py": ("honest: no evidence of a breach", "careless: the claim is broken"),

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Self, get_args
 import numpy as np
 
 from epsilens._types import Progress
-from epsilens._validate import as_choice
+from epsilens._validate import as_choice, require_extra
 from epsilens.decision.compare import Compared
 from epsilens.decision.question import CheckedLimits
 from epsilens.document import MechanismCurve
-from epsilens.document.decision import RANDOMISED, MechanismName, Protects, Trust
+from epsilens.document.decision import RANDOMISED, TITLES, MechanismName, Protects, Trust
 from epsilens.errors import InputError, MissingExtraError, setting
 from epsilens.mechanisms import MECHANISMS, mechanism_class
 from epsilens.mechanisms.audits import stored_audit
@@ -100,6 +100,10 @@ class Comparison:
                     "randomised response protects answers alone. Leave out what asks for it."
                 )
             others = []
+        for name in others if names is not None else ():
+            kind = mechanism_class(name)
+            if kind.packages:
+                require_extra(str(kind.extra), TITLES[kind.name], *kind.packages)
         return cls(
             trust="nobody" if resolved == "nobody" else "curator",
             protects="record" if protects == "record" else "answer",

@@ -69,6 +69,7 @@ class DPEBM(Mechanism):
     is_slow: ClassVar[bool] = True
     most_runs: ClassVar[int] = 5
     extra: ClassVar[str | None] = "trees"
+    packages: ClassVar[tuple[str, ...]] = ("interpret",)
     citation: ClassVar[str] = "Nori2021"
     epsilon: float
     delta: float

@@ -230,6 +230,8 @@ class Mechanism(Protocol):
         Simulated runs that a preview has time for, at most.
     extra : str or None
         Extra of the package that it needs.
+    packages : tuple of str
+        What a preview imports of that extra.
     citation : str
         Key in docs/references.bib.
     epsilon, delta : float
@@ -245,6 +247,7 @@ class Mechanism(Protocol):
     is_slow: ClassVar[bool] = False
     most_runs: ClassVar[int] = RUNS
     extra: ClassVar[str | None] = None
+    packages: ClassVar[tuple[str, ...]] = ()
     citation: ClassVar[str]
     epsilon: float
     delta: float

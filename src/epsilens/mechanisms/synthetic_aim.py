@@ -78,6 +78,7 @@ class SyntheticAIM(Mechanism):
     is_slow: ClassVar[bool] = True
     most_runs: ClassVar[int] = 5
     extra: ClassVar[str | None] = "synthetic"
+    packages: ClassVar[tuple[str, ...]] = ("mbi",)
     citation: ClassVar[str] = "McKenna2022"
     epsilon: float
     delta: float
