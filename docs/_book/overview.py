@@ -74,6 +74,10 @@ _NOTES = {
         "**A quarter more.** Both bounds are above that of jax_privacy at every point, and not by as much as was "
         "hoped ([P3](p3.md))."
     ),
+    "every table by itself": (
+        "**Previews by table.** A perfect preview is beyond two standard errors in about one cell of twenty, so a table with few "
+        "cells falls below the bar by chance now and then; whether it was chance was *not tested*."
+    ),
     "beside every preview": (
         "**Real trainings.** With noise of the operating system they take long. Which ones were not made stands under the "
         "[table](../benchmarks.md); nothing is said about their previews."
