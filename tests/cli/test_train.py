@@ -312,6 +312,34 @@ def test_randomised_answers_add_up_with_a_model(survey, tmp_path, capsys):
     assert "protects answers, which proves nothing of a whole record" in capsys.readouterr().err
 
 
+def test_columns_with_one_budget_count_each_through_another_receipt(survey, tmp_path):
+    people = make_people().assign(sex=np.resize(["f", "m"], 80))
+    people.to_csv(survey, index=False)
+    table, receipts = tmp_path / "r.csv", [tmp_path / f"m{n}.receipt.json" for n in (1, 2, 3)]
+    sexes = "--categories=sex=f|m"
+    release = ["randomise", str(survey), "--protect=smokes,sex", "--epsilon=1", CLASSES, sexes]
+    assert main([*release, "--quiet", "--out", str(table)]) == 0
+    options = (
+        *OPTIONS,
+        "--protect=sex",
+        sexes,
+        "--delta=1e-5",
+        "--quiet",
+        "--n-steps=2",
+        "--after",
+    )
+    first = f"{table}.receipt.json"
+    assert run(survey, *options, first, out=tmp_path / "m1.json") == 0
+    assert run(survey, *options, receipts[0], out=tmp_path / "m2.json") == 0
+    both = (first, "--after", receipts[0])
+    assert run(survey, *options, *both, out=tmp_path / "m3.json") == 0
+    one, two, three = (receipt(path).total for path in receipts)
+    assert [len(total.earlier) for total in (one, two, three)] == [2, 3, 3]
+    assert [total.n_releases for total in (one, two, three)] == [2, 3, 3]
+    assert one.epsilon < two.epsilon == three.epsilon
+    assert one.advantage < two.advantage == three.advantage
+
+
 def test_receipts_that_cannot_be_added_up_are_refused(survey, tmp_path, capsys):
     simulated, record = tmp_path / "simulated.json", tmp_path / "record.json"
     assert run(survey, *OPTIONS, "--seed=1", out=simulated) == 0
@@ -352,7 +380,10 @@ def test_stopped_while_it_is_written_no_model_stands_without_its_receipt(
 ):
     out, path = tmp_path / "model.json", tmp_path / "model.receipt.json"
     if forced:
-        assert run(survey, *OPTIONS, "--epsilon=0.5", out=out) == 0
+        first = tmp_path / "first.json"
+        assert run(survey, *OPTIONS, "--epsilon=0.1", out=first) == 0
+        after = ("--after", tmp_path / "first.receipt.json")
+        assert run(survey, *OPTIONS, "--epsilon=0.5", *after, out=out) == 0
     replaced = os.replace
 
     def interrupted(source, target):
@@ -367,7 +398,9 @@ def test_stopped_while_it_is_written_no_model_stands_without_its_receipt(
     assert is_pending(path)
     found = receipt(path)
     assert found.epsilon == (2.5 if forced else 2.0)
-    assert found.total.n_releases == (2 if forced else 1)
+    assert found.total.n_releases == (3 if forced else 1)
+    # What the replaced model came after is not forgotten.
+    assert [one.epsilon for one in found.total.earlier] == ([0.1] if forced else [])
     assert not list(tmp_path.glob(".*part"))
 
     def refused(source, target):

@@ -248,6 +248,7 @@ def _pending(new: Receipt, earlier: Receipt | None, *, replaces: bool) -> Receip
 
 def _both_trainings(new: TrainingDocument, earlier: TrainingDocument | None) -> TrainingDocument:
     """Return the receipt of two models, of which one may be there: budgets add up, advantages join."""
+    from epsilens.mechanisms._composition import join_lines
 
     def joined(one: Any, other: Any) -> dict[str, float]:
         # Nothing is known of a model without a receipt.
@@ -276,7 +277,13 @@ def _both_trainings(new: TrainingDocument, earlier: TrainingDocument | None) -> 
         "simulated": simulated,
         "number_types": {} if simulated else new.number_types,
         "total": new.total.model_copy(
-            update={**together, "n_releases": new.total.n_releases + n_before}
+            update={
+                **together,
+                "n_releases": new.total.n_releases + n_before,
+                "earlier": join_lines(
+                    new.total.earlier, [] if earlier is None else earlier.total.earlier
+                ),
+            }
         ),
     }
     return new.model_copy(update=changes)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from sklearn.pipeline import Pipeline
 
-    from epsilens.document import EarlierRelease, TrainingDocument
+    from epsilens.document import EarlierRelease, ReleaseDocument, TrainingDocument
     from epsilens.models.training_rows import Declaration, TrainingRows
 
 ProtectsChoice = Literal["answer", "record"]
@@ -531,13 +531,12 @@ def _fitted_ridge(
 
 def _earlier(
     receipts: Sequence[str], declaration: Declaration, *, is_record: bool
-) -> dict[str, list[EarlierRelease]]:
-    """Return the earlier releases by the digest of their receipts; refuse those that cannot be added up."""
-    import hashlib
+) -> list[EarlierRelease]:
+    """Return the lines of the earlier releases; refuse receipts that cannot be added up."""
+    from epsilens.document import ReleaseDocument, TrainingDocument, load_document
+    from epsilens.mechanisms._composition import join_lines
 
-    from epsilens.document import EarlierRelease, ReleaseDocument, TrainingDocument, load_document
-
-    found: dict[str, list[EarlierRelease]] = {}
+    sources: list[list[EarlierRelease]] = []
     for name in receipts:
         path = Path(name)
         try:
@@ -554,35 +553,40 @@ def _earlier(
         if not is_whole and not declaration.protected <= set(document.columns):
             open_ones = sorted(declaration.protected - set(document.columns))
             raise _no_receipt(path, f"does not protect {', '.join(map(repr, open_ones))}")
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        if isinstance(document, TrainingDocument):
-            found[digest] = [
-                EarlierRelease(
-                    receipt=digest,
-                    mechanism=document.mechanism,
-                    epsilon=document.epsilon,
-                    delta=document.delta,
-                    mu=document.mu,
-                )
-            ]
-            for release in document.total.earlier:
-                found.setdefault(release.receipt, [])
-                if release not in found[release.receipt]:
-                    found[release.receipt].append(release)
-            continue
-        sizes = document.provenance.settings.get("n_categories")
-        found[digest] = [
-            EarlierRelease(
-                receipt=digest,
-                mechanism="randomised-response",
-                epsilon=document.epsilon[column],
-                delta=0.0,
-                n_categories=sizes.get(column) if isinstance(sizes, dict) else None,
-            )
-            for column in document.columns
-            if column in declaration.protected
-        ]
-    return found
+        sources.append(_lines(document, path, declaration.protected))
+    return join_lines(*sources)
+
+
+def _lines(
+    document: TrainingDocument | ReleaseDocument, path: Path, protected: frozenset[str]
+) -> list[EarlierRelease]:
+    """Return the lines of a release and of those that it has added up."""
+    import hashlib
+
+    from epsilens.document import EarlierRelease
+
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    if document.kind == "training":
+        own = EarlierRelease(
+            receipt=digest,
+            mechanism=document.mechanism,
+            epsilon=document.epsilon,
+            delta=document.delta,
+            mu=document.mu,
+        )
+        return [own, *document.total.earlier]
+    sizes = document.provenance.settings.get("n_categories")
+    return [
+        EarlierRelease(
+            receipt=digest,
+            mechanism="randomised-response",
+            epsilon=document.epsilon[column],
+            delta=0.0,
+            n_categories=sizes.get(column) if isinstance(sizes, dict) else None,
+        )
+        for column in document.columns
+        if column in protected
+    ]
 
 
 def _no_receipt(path: Path, problem: str) -> InputError:
@@ -601,7 +605,7 @@ def _receipt(
     protects: str,
     epsilon: float,
     delta: float,
-    earlier: dict[str, list[EarlierRelease]],
+    earlier: Sequence[EarlierRelease],
     began: datetime.datetime,
     seed: int | None,
     replaces: bool,
@@ -623,9 +627,9 @@ def _receipt(
         mu, advantage = model.mu_, model.advantage_
         rho = None if mu is None else mu * mu / 2.0
     own = EarlierRelease(receipt="this", mechanism=mechanism, epsilon=epsilon, delta=delta, mu=mu)
-    before = [release for releases in earlier.values() for release in releases]
-    total = compose([own, *before], n_releases=len(earlier) + 1)
-    if not before:
+    n_before = len({release.receipt for release in earlier})
+    total = compose([own, *earlier], n_releases=n_before + 1)
+    if not earlier:
         total = total.model_copy(update={"epsilon": epsilon, "advantage": advantage})
     notes = [*rows.notes, *(note for note in held_warnings() if note.code != "released-before")]
     if replaces:
@@ -667,7 +671,7 @@ def _receipt(
         rows=len(rows.target),
         time=f"{began:%Y-%m-%dT%H:%M:%SZ}",
         simulated=seed is not None,
-        total=total.model_copy(update={"earlier": before}),
+        total=total.model_copy(update={"earlier": list(earlier)}),
     )
 
 
