@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import shutil
@@ -338,6 +339,34 @@ def test_columns_with_one_budget_count_each_through_another_receipt(survey, tmp_
     assert [total.n_releases for total in (one, two, three)] == [2, 3, 3]
     assert one.epsilon < two.epsilon == three.epsilon
     assert one.advantage < two.advantage == three.advantage
+
+
+def test_the_same_command_twice_in_a_second_is_two_releases(survey, tmp_path, monkeypatch):
+    class Clock(datetime.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.datetime(2026, 1, 1, tzinfo=tz)
+
+    monkeypatch.setattr(datetime, "datetime", Clock)
+    options = (*OPTIONS, "--n-steps=2", "--quiet")
+    table = ["randomise", str(survey), "--protect=smokes", "--epsilon=1", CLASSES, "--quiet"]
+    for name in "ab":
+        assert run(survey, *options, out=tmp_path / f"{name}.json") == 0
+        assert main([*table, "--out", str(tmp_path / f"{name}.csv")]) == 0
+        assert run(survey, *options, "--seed=1", out=tmp_path / f"{name}.simulated.json") == 0
+    texts = [(tmp_path / f"{name}.simulated.receipt.json").read_bytes() for name in "ab"]
+    assert texts[0] == texts[1]
+    receipts = [str(path) for path in tmp_path.glob("[ab].*receipt.json") if "sim" not in path.name]
+    after = [part for path in receipts for part in ("--after", path)]
+    assert run(survey, *options, *after, *after[:2], out=tmp_path / "c.json") == 0
+    assert receipt(tmp_path / "c.receipt.json").total.n_releases == 5
+    # Receipts without an id are told apart by what they say.
+    for number, path in enumerate(map(Path, receipts)):
+        content = json.loads(path.read_text("utf-8"))
+        del content["provenance"]["settings"]["release_id"]
+        path.write_text(json.dumps(content | ({"rows": 70} if number == 0 else {})), "utf-8")
+    assert run(survey, *options, *after, out=tmp_path / "d.json") == 0
+    assert receipt(tmp_path / "d.receipt.json").total.n_releases == 4
 
 
 def test_receipts_that_cannot_be_added_up_are_refused(survey, tmp_path, capsys):

@@ -383,11 +383,12 @@ def _receipt(
     replaces: bool,
     identified: Sequence[Note],
 ) -> ReleaseDocument:
-    """Return the receipt. It travels with the data, so it holds nothing but arguments and reports.
+    """Return the receipt. It travels with the data, so it holds nothing but arguments, reports and an id.
 
-    Not even the time taken: that depends on the true answers as well.
+    Not even the time taken: that depends on the true answers as well. The id is drawn at random.
     """
     from epsilens.channels import RandomizedResponse
+    from epsilens.cli.release_files import new_id
     from epsilens.data import infer_schema
     from epsilens.document import Provenance, ReleaseDocument
     from epsilens.document.parts import NumberType
@@ -421,6 +422,7 @@ def _receipt(
         "categories_from": dict(release.origin),
         "order": "shuffled" if release.shuffled else "kept",
         "bins": {name: [b.low, b.high, b.n_bins] for name, b in release.bins.items()},
+        **new_id(simulated=release.simulated),
     }
     numbers: dict[str, NumberType] = {"rows": "measured"}
     if not release.simulated:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _PENDING = "pending"
+_ID = "release_id"
 _PENDING_NOTE = Note(
     "pending-release",
     "This release was being written: the table beside this receipt may be the new one or an earlier one. "
@@ -35,6 +38,24 @@ def receipt_of(out: Path) -> Path:
     """Return where the receipt of a release is."""
     name = out.stem if out.suffix.lower() == ".json" else out.name
     return out.with_name(f"{name}.receipt.json")
+
+
+def new_id(*, simulated: bool) -> dict[str, str]:
+    """Return the setting that tells a release from all others; none for a simulation, which is no release.
+
+    It is drawn by the operating system, so it says nothing of the data.
+    """
+    return {} if simulated else {_ID: secrets.token_hex(16)}
+
+
+def identity_of(receipt: Path, document: Receipt) -> str:
+    """Return the id of a release; of a receipt without one, its SHA-256."""
+    found = document.provenance.settings.get(_ID)
+    return (
+        found
+        if isinstance(found, str) and found
+        else hashlib.sha256(receipt.read_bytes()).hexdigest()
+    )
 
 
 def is_pending(receipt: Path) -> bool:
@@ -217,7 +238,8 @@ def write_release(
 def _pending(new: Receipt, earlier: Receipt | None, *, replaces: bool) -> Receipt:
     """Return the receipt that holds for the new table and for the one that it replaces."""
     origin = new.provenance
-    settings = {**origin.settings, _PENDING: True}
+    # The id is another: this receipt states more than the final one, and neither stands for the other.
+    settings = {**origin.settings, **new_id(simulated=new.simulated), _PENDING: True}
     marked = new.model_copy(
         update={
             "provenance": origin.model_copy(update={"settings": settings}),

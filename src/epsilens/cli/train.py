@@ -561,14 +561,13 @@ def _lines(
     document: TrainingDocument | ReleaseDocument, path: Path, protected: frozenset[str]
 ) -> list[EarlierRelease]:
     """Return the lines of a release and of those that it has added up."""
-    import hashlib
-
+    from epsilens.cli.release_files import identity_of
     from epsilens.document import EarlierRelease
 
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    identity = identity_of(path, document)
     if document.kind == "training":
         own = EarlierRelease(
-            receipt=digest,
+            receipt=identity,
             mechanism=document.mechanism,
             epsilon=document.epsilon,
             delta=document.delta,
@@ -578,7 +577,7 @@ def _lines(
     sizes = document.provenance.settings.get("n_categories")
     return [
         EarlierRelease(
-            receipt=digest,
+            receipt=identity,
             mechanism="randomised-response",
             epsilon=document.epsilon[column],
             delta=0.0,
@@ -614,6 +613,7 @@ def _receipt(
     import math
 
     from epsilens.cli.randomise import EARLIER_RELEASE
+    from epsilens.cli.release_files import new_id
     from epsilens.document import EarlierRelease, Provenance, TrainingDocument
     from epsilens.mechanisms import gaussian_advantage
     from epsilens.mechanisms._composition import compose
@@ -645,6 +645,7 @@ def _receipt(
                 "drop": list(declaration.drop),
                 "protects": protects,
                 "n_classes": len(rows.classes),
+                **new_id(simulated=seed is not None),
             },
             seed=seed,
             simulated=seed is not None,

@@ -31,7 +31,7 @@ class EarlierRelease(Part):
     """
 
     receipt: StrictStr
-    """SHA-256 of its receipt, by which it is counted once."""
+    """Its id, or the SHA-256 of a receipt without one: by this it is counted once."""
     mechanism: StrictStr
     """Its mechanism."""
     epsilon: NonNegative
