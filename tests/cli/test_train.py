@@ -229,18 +229,40 @@ def test_bad_input_is_one_line_and_writes_nothing(
     assert not (survey.parent / LEDGER_FILE).exists()
 
 
-def test_classes_that_are_not_declared_are_observed_with_a_warning(survey, tmp_path, capsys):
+def test_classes_that_are_not_declared_are_observed_in_a_simulation_alone(survey, tmp_path, capsys):
     options = [option for option in OPTIONS if option != CLASSES]
-    assert run(survey, *options, out=tmp_path / "model.json") == 0
+    assert run(survey, *options, out=tmp_path / "model.json") == 2
+    line = capsys.readouterr().err
+    assert "to protect the answers what 'smokes' can hold must be declared" in line
+    assert line.endswith(" --categories 'smokes=A|B|C'\n")
+    # A range says nothing of classes.
+    for range_ in ("--range=smokes=0:1", "--bins=smokes=0:1:2"):
+        assert run(survey, *options, range_, out=tmp_path / "model.json") == 2
+        assert "the label 'smokes' is a class: declare its" in capsys.readouterr().err
+    assert not list(tmp_path.glob("*.json"))
+    assert run(survey, *options, "--positive=yes", out=tmp_path / "positive.json") == 0
+    capsys.readouterr()
+    assert run(survey, *options, "--seed=1", out=tmp_path / "model.json") == 0
     assert "the domain of 'smokes' is taken from the observed values" in capsys.readouterr().err
     found = receipt(tmp_path / "model.receipt.json")
-    assert [note.code for note in found.notes] == ["observed-domain"]
+    assert (found.notes[0].code, found.number_types) == ("observed-domain", {})
     people = make_people()
     people.loc[3, "smokes"] = None
     people.to_csv(survey, index=False)
-    assert run(survey, *options, out=tmp_path / "other.json") == 2
+    assert run(survey, *options, "--seed=1", out=tmp_path / "other.json") == 2
     assert "must be given in every row, but some lack it" in capsys.readouterr().err
     assert run(survey, *OPTIONS, out=tmp_path / "other.json") == 0
+
+
+def test_a_delta_that_allows_to_publish_a_record_is_refused(survey, tmp_path, capsys):
+    assert run(survey, *OPTIONS, "--delta=0.0125", out=tmp_path / "model.json") == 2
+    said = capsys.readouterr()
+    assert "`--delta` is not below 1/80, one over the number of training records" in said.err
+    assert (said.err.count("\n"), said.out) == (1, "")
+    assert not (survey.parent / LEDGER_FILE).exists()
+    assert run(survey, *OPTIONS, "--delta=0.0124", out=tmp_path / "model.json") == 0
+    assert run(survey, *OPTIONS, "--delta=0.9", "--seed=1", out=tmp_path / "other.json") == 0
+    assert "is not below 1/80" in capsys.readouterr().err
 
 
 def test_counting_what_declarations_change_trains_nothing(survey, tmp_path, capsys):
@@ -310,7 +332,11 @@ def test_randomised_answers_add_up_with_a_model(survey, tmp_path, capsys):
     )
     capsys.readouterr()
     assert run(survey, *OPTIONS, *RECORD, *after, out=tmp_path / "record.json") == 2
-    assert "protects answers, which proves nothing of a whole record" in capsys.readouterr().err
+    line = capsys.readouterr().err
+    assert (
+        "protects answers, which proves nothing of a whole record. No total can be claimed" in line
+    )
+    assert "Leave it out" not in line
 
 
 def test_columns_with_one_budget_count_each_through_another_receipt(survey, tmp_path):
@@ -356,14 +382,20 @@ def test_the_same_command_twice_in_a_second_is_two_releases(survey, tmp_path, mo
         assert run(survey, *options, "--seed=1", out=tmp_path / f"{name}.simulated.json") == 0
     texts = [(tmp_path / f"{name}.simulated.receipt.json").read_bytes() for name in "ab"]
     assert texts[0] == texts[1]
-    receipts = [str(path) for path in tmp_path.glob("[ab].*receipt.json") if "sim" not in path.name]
+    receipts = [
+        str(path) for path in sorted(tmp_path.glob("[ab].*receipt.json")) if "sim" not in path.name
+    ]
     after = [part for path in receipts for part in ("--after", path)]
     assert run(survey, *options, *after, *after[:2], out=tmp_path / "c.json") == 0
     assert receipt(tmp_path / "c.receipt.json").total.n_releases == 5
-    # Receipts without an id are told apart by what they say.
+    # Receipts without an id, or with one that was withheld, are told apart by what they say.
     for number, path in enumerate(map(Path, receipts)):
         content = json.loads(path.read_text("utf-8"))
-        del content["provenance"]["settings"]["release_id"]
+        settings = content["provenance"]["settings"]
+        if "csv" not in path.name:
+            settings["release_id"] = "withheld"
+        else:
+            del settings["release_id"]
         path.write_text(json.dumps(content | ({"rows": 70} if number == 0 else {})), "utf-8")
     assert run(survey, *options, *after, out=tmp_path / "d.json") == 0
     assert receipt(tmp_path / "d.receipt.json").total.n_releases == 4
@@ -383,7 +415,8 @@ def test_receipts_that_cannot_be_added_up_are_refused(survey, tmp_path, capsys):
     assert run(survey, *OPTIONS, after, tmp_path / "record.receipt.json", out=out) == 0
     other = ("--label=job", "--categories=job=a|b|c", *OPTIONS[1:4])
     assert run(survey, *other, after, tmp_path / "model.receipt.json", out=tmp_path / "o.json") == 2
-    assert "does not protect 'job'" in capsys.readouterr().err
+    line = capsys.readouterr().err
+    assert "does not protect 'job'. No total can be claimed for these releases together." in line
     assert run(survey, *other, out=tmp_path / "o.json") == 0
     assert load_model(tmp_path / "o.json")[-1].coef_.shape[0] == 3
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import re
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -51,11 +52,9 @@ def new_id(*, simulated: bool) -> dict[str, str]:
 def identity_of(receipt: Path, document: Receipt) -> str:
     """Return the id of a release; of a receipt without one, its SHA-256."""
     found = document.provenance.settings.get(_ID)
-    return (
-        found
-        if isinstance(found, str) and found
-        else hashlib.sha256(receipt.read_bytes()).hexdigest()
-    )
+    if isinstance(found, str) and re.fullmatch("[0-9a-f]{32}", found):
+        return found
+    return hashlib.sha256(receipt.read_bytes()).hexdigest()
 
 
 def is_pending(receipt: Path) -> bool:

@@ -52,6 +52,7 @@ ELSEWHERE = {
     "synthetic-aim": "Synthetic tables are released by OpenDP, with the extra `synthetic`.",
 }
 _PRIVACY = "Privacy"
+_NO_TOTAL = "No total can be claimed for these releases together"
 
 
 @option_groups
@@ -217,6 +218,7 @@ def train(
             x_bound=x_bound,
             delta=delta,
             is_record=is_record,
+            simulated=seed is not None,
             decimal_comma=decimal_comma,
         )
         assert x_bound is not None  # noqa: S101  # refused above
@@ -227,7 +229,7 @@ def train(
             _print_check(rows, written, declaration, x_bound)
             return
         progress(2, 2, "reading")
-        budget = _delta(delta, len(rows.target))
+        budget = _delta(delta, len(rows.target), simulated=seed is not None)
         planned = None
         if seed is None:
             planned = _planned(data, frame, table.label, epsilon, limit)
@@ -356,6 +358,7 @@ def _require_declared(
     x_bound: float | None,
     delta: float | None,
     is_record: bool,
+    simulated: bool,
     decimal_comma: bool,
 ) -> None:
     """Refuse a claim of which something is not declared: all at once, with a command to copy.
@@ -371,8 +374,8 @@ def _require_declared(
     from epsilens.models.table_encoder import NumberColumn
 
     undeclared = declaration.undeclared(list(map(str, written.columns)))
-    if not is_record and not declaration.is_number:
-        # The classes may be observed where the answer alone is protected; that warns.
+    if simulated and not is_record and not declaration.is_number:
+        # A simulation claims nothing: its classes may be observed; that warns.
         undeclared = [name for name in undeclared if name != declaration.label]
     lacking = ["--x-bound 4"] * (x_bound is None)
     if is_record and delta is None:
@@ -402,17 +405,20 @@ def _usual_delta(n_records: int) -> float:
     return 10.0 ** -(len(str(n_records)) + 1)
 
 
-def _delta(delta: float | None, n_records: int) -> float:
-    """Return the δ that is used; warn of one that would allow to publish a whole record."""
+def _delta(delta: float | None, n_records: int, *, simulated: bool) -> float:
+    """Return the δ that is used; refuse one that would allow to publish a whole record."""
     usual = float(f"{_usual_delta(n_records):g}")
     if delta is None:
         return usual
     if delta >= 1 / n_records:
-        Note(
+        note = Note(
             "large-delta",
             f"{setting('delta')} is not below 1/{n_records}, one over the number of training records: it "
             f"would allow to publish a whole record. Use for instance {usual:g}.",
-        ).warn(PrivacyLeakWarning, stacklevel=2)
+        )
+        if not simulated:
+            raise InputError(note.text)
+        note.warn(PrivacyLeakWarning, stacklevel=2)
     return delta
 
 
@@ -546,13 +552,15 @@ def _earlier(
         if not isinstance(document, TrainingDocument | ReleaseDocument):
             raise _no_receipt(path, "is another document")
         if document.simulated:
-            raise _no_receipt(path, "is of a simulation, which counts for nothing")
+            raise _no_receipt(path, "is of a simulation, which counts for nothing", "Leave it out")
         is_whole = isinstance(document, TrainingDocument) and document.protects == "record"
         if is_record and not is_whole:
-            raise _no_receipt(path, "protects answers, which proves nothing of a whole record")
+            problem = "protects answers, which proves nothing of a whole record"
+            raise _no_receipt(path, problem, _NO_TOTAL)
         if not is_whole and not declaration.protected <= set(document.columns):
             open_ones = sorted(declaration.protected - set(document.columns))
-            raise _no_receipt(path, f"does not protect {', '.join(map(repr, open_ones))}")
+            problem = f"does not protect {', '.join(map(repr, open_ones))}"
+            raise _no_receipt(path, problem, _NO_TOTAL)
         sources.append(_lines(document, path, declaration.protected))
     return join_lines(*sources)
 
@@ -588,10 +596,12 @@ def _lines(
     ]
 
 
-def _no_receipt(path: Path, problem: str) -> InputError:
+def _no_receipt(
+    path: Path, problem: str, hint: str = "Name the receipt that stands beside the release"
+) -> InputError:
     return InputError(
         f"`--after` must name receipts of releases that protect what this one does, but {path.name!r} "
-        f"{problem}. Leave it out."
+        f"{problem}. {hint}."
     )
 
 

@@ -17,9 +17,9 @@ missing values, words in a       the middle of the range, or zeros; of unprotect
 column of numbers                `missing` says, which leaves out rows by unprotected columns only
 identifiers, constant columns    looked for among unprotected columns only; a declared column stays
 rare categories                  never joined
-classes of the label             declared; a missing or undeclared label counts as the first class. For
-                                 answers alone they may be observed, with a warning; then a missing label
-                                 is refused
+classes of the label             declared; a missing or undeclared label counts as the first class. In a
+                                 simulation of answers alone, which claims nothing, they may be observed,
+                                 with a warning; then a missing label is refused
 range of a number to predict     declared; a missing or unreadable one counts as the middle
 number of rows                   public: neighbouring tables have equally many
 refusals, messages, exit codes   follow from the declaration, the header, the number of rows and
@@ -128,6 +128,10 @@ class Declaration:
             raise InputError(
                 f"the label of {setting('model', 'ridge')} is a number: declare its "
                 f"{setting('range')}, not its categories."
+            )
+        if not self.is_number and (self.label in self.ranges or self.label in self.bins):
+            raise InputError(
+                f"the label {self.label!r} is a class: declare its {setting('categories')}, not its range."
             )
 
     def undeclared(self, names: Sequence[str]) -> list[str]:
