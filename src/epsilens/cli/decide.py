@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from epsilens.document import DecisionDocument
 
+TRAINED = ("noisy-descent", "output-perturbation")
+"""Mechanisms of `epsilens train`."""
 Trust: TypeAlias = Literal["nobody", "curator"]
 Protects: TypeAlias = Literal["answer", "record"]
 Correction: TypeAlias = Literal["none", "forward"]
@@ -229,13 +231,16 @@ def with_command(
     from epsilens.document.wording import delta_text
 
     chosen = document.recommendation
+    is_local = chosen.mechanism in RANDOMISED
     if chosen.epsilon is None or not chosen.holds or data == "-":
+        return document
+    if not is_local and chosen.mechanism not in TRAINED:
         return document
     words = ["epsilens"]
     file = f"./{data}" if data.startswith("-") else data
     known = f"{label}={'|'.join(typed_answer(str(answer)) for answer in classes)}"
     settings = document.provenance.settings
-    if chosen.mechanism in RANDOMISED:
+    if is_local:
         words += ["randomise", file]
         for column in document.risk.protect:
             words += ["--protect", typed_name(column)]
@@ -249,15 +254,33 @@ def with_command(
     else:
         words += ["train", file, "--label", label, "--mechanism", chosen.mechanism]
         words += ["--epsilon", f"{chosen.epsilon:.10g}", "--delta", delta_text(chosen.delta)]
-        words += ["--protects", chosen.protects, "--x-bound", f"{settings['x_bound']:.10g}"]
-        for column in comma_list(options.drop):
-            words += ["--drop", typed_name(column)]
+        words += [
+            "--protects",
+            str(settings["protects"]),
+            "--x-bound",
+            f"{settings['x_bound']:.10g}",
+        ]
+        for column in document.risk.protect:
+            if column != label:
+                words += ["--protect", typed_name(column)]
+        for option, columns in (("--drop", options.drop), ("--categorical", options.categorical)):
+            for column in comma_list(columns):
+                words += [option, typed_name(column)]
+        if options.missing != "auto":
+            words += ["--missing", options.missing]
+        if options.positive is not None:
+            words += ["--positive", options.positive]
+    for text in options.bins or ():
+        words += ["--bins", text]
+    for option, value in (("--delimiter", options.delimiter), ("--encoding", options.encoding)):
+        if value is not None:
+            words += [option, value]
     given = options.categories or ()
     for text in given:
         words += ["--categories", text]
     if label in document.risk.protect and not any(text.startswith(f"{label}=") for text in given):
         words += ["--categories", known]
-    words += ["--out", "released.csv" if chosen.mechanism in RANDOMISED else "model.json"]
+    words += ["--out", "released.csv" if is_local else "model.json"]
     told = chosen.model_copy(update={"command": shlex.join(words)})
     return document.model_copy(update={"recommendation": told})
 

@@ -328,6 +328,10 @@ def mechanism_details(
         f"The guarantee covers {whole} of every person: {TITLES[found.mechanism]} at ε = "
         f"{epsilon_text(found.epsilon)}, δ = {delta_text(found.delta)}."
     )
+    if found.protects == "record":
+        said.append(
+            "For a release, declare the categories and ranges of all columns without looking at the data."
+        )
     if limits.rate is None and limits.advantage is None:
         said.append("You set no limit on what an attacker gets.")
     return said
