@@ -11,7 +11,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from epsilens._validate import as_choice, as_count, as_unit, require_column, require_extra
+from epsilens._validate import (
+    as_choice,
+    as_count,
+    as_positive,
+    as_share,
+    as_unit,
+    require_column,
+    require_extra,
+)
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning, setting
 from epsilens.notes import Note, distinct_notes
 
@@ -790,6 +798,10 @@ class Study:
             "seconds": RETRAINING_SECONDS if seconds is None else seconds,
         }
         checked = read_limits(**limits)
+        if x_bound is not None:
+            as_positive(x_bound, name="x_bound")
+        if delta is not None:
+            as_share(delta, name="delta")
         comparison = Comparison.read(
             trust=trust,
             protects=protects,

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
+import shlex
 
 import numpy as np
 import pandas as pd
@@ -224,3 +226,54 @@ def test_demo_refuses_a_file_as_its_folder(tmp_path, capsys):
     path.write_text("mine")
     assert main(["demo", "--out", str(path)]) == 2
     assert path.read_text() == "mine"
+
+
+WHICH = ("--label", "smokes", "--epsilon", "0.5,4", "--shadow-models", "20")
+
+
+@pytest.mark.filterwarnings("ignore::epsilens.errors.PrivacyLeakWarning")
+def test_the_printed_command_asks_for_the_same_release(table, tmp_path, capsys):
+    """Protected features, joined classes and options of the table go with it, on one line that runs."""
+    file = tmp_path / "my people.csv"
+    feature, answers = "member", "in|out"
+    member = np.where(np.random.default_rng(0).random(len(table)) < 0.3, "in", "out")
+    table.assign(member=member).to_csv(file, index=False)
+    asked = (*WHICH, "--protect", f"smokes,{feature}", "--categories", "smokes=no|yes")
+    asked = (*asked, "--categories", f"{feature}={answers}", "--missing", "drop")
+    assert run(file, *asked, "--max-advantage", 0.5) == 0
+    (line,) = [text for text in capsys.readouterr().out.splitlines() if text.startswith("Next: ")]
+    words = shlex.split(line.removeprefix("Next: "))
+    assert words[:3] == ["epsilens", "train", str(file)]
+    for pair in (("--protect", feature), ("--missing", "drop"), ("--categories", "smokes=no|yes")):
+        assert pair in list(itertools.pairwise(words))
+    out = tmp_path / "model.json"
+    words[words.index("model.json")] = str(out)
+    assert main(words[1:]) == 0
+    receipt = load_document(out.with_suffix(".receipt.json"))
+    assert set(receipt.columns) == {"smokes", feature}
+
+
+@pytest.mark.filterwarnings("ignore::epsilens.errors.PrivacyLeakWarning")
+def test_limits_that_no_mechanism_meets_name_the_nearest(file, capsys):
+    asked = (*WHICH, "--categories", "smokes=no|yes", "--max-accuracy-loss", 0.001)
+    assert run(file, *asked, "--max-advantage", 0.001, "--json") == 3
+    chosen = load_document(capsys.readouterr().out).recommendation
+    assert (chosen.epsilon, chosen.command) == (None, None)
+    assert chosen.sentence.startswith(
+        "No mechanism that was compared meets both limits. The nearest is "
+    )
+    assert len(chosen.sentence.split()) <= 50
+
+
+@pytest.mark.filterwarnings("ignore::epsilens.errors.PrivacyLeakWarning")
+def test_a_whole_record_is_a_claim_of_its_own(file, capsys):
+    asked = (*WHICH, "--categories", "smokes=no|yes", "--protects", "record")
+    assert run(file, *asked, "--max-advantage", 0.6, "--json") == 0
+    found = load_document(capsys.readouterr().out)
+    assert found.recommendation.protects == "record"
+    assert all(curve.protects == "record" for curve in found.mechanisms)
+    reasons = {other.mechanism: other.reason for other in found.alternatives}
+    assert reasons["randomised-response"] == "It protects answers, not whole records."
+    # A preview with ranges of the data meets no limit on the cost of a release with declared ones.
+    assert run(file, *asked, "--max-loss-increase", 5.0, "--json") == 3
+    assert not load_document(capsys.readouterr().out).recommendation.holds

@@ -205,6 +205,7 @@ def decide(
         document,
         places=(1 if document.is_comparison else 0,),
         sentences=recommendation_lines(document),
+        command=document.recommendation.command,
         remarks=[
             "These numbers are functions of the raw records and not private: publishing them, or "
             "choosing ε by them, leaks."
@@ -299,8 +300,6 @@ def recommendation_lines(document: DecisionDocument) -> list[Text]:
         Text(f"Not recommended: {answer_title(other)}. {other.reason}")
         for other in document.alternatives
     ]
-    if chosen.command is not None:
-        lines.append(Text(f"Next: {chosen.command}"))
     if document.lever is not None:
         gone = ", ".join(document.lever.masked)
         lines.append(Text(f"Masking {gone}: {document.lever.sentence}"))

@@ -138,6 +138,8 @@ def _print(
         console.print(document_table(document, place=1))
     for line in recommendation_lines(document):
         console.print(line)
+    if document.recommendation.command is not None:
+        console.print(Text(f"Next: {document.recommendation.command}"), soft_wrap=True)
     if quiet:
         return
     console.print(

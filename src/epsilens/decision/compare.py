@@ -53,6 +53,25 @@ class Candidate:
         at = self.answer.epsilon
         return next((one for one in self.standings if one.epsilon == at), None)
 
+    def nearest(self, limits: CheckedLimits) -> Standing:
+        """Return the budget that comes nearest to limits that none meets."""
+        within = [
+            one for one in self.standings if limits.bears(one.loss_increase, one.accuracy_loss)
+        ]
+        if within:
+            return min(within, key=lambda one: 1.0 if one.advantage is None else one.advantage)
+        return min(
+            self.standings,
+            key=lambda one: one.loss_increase if limits.accuracy is None else one.accuracy_loss,
+        )
+
+    def distance(self, limits: CheckedLimits) -> tuple[float, float]:
+        """Return how far the nearest budget is off: first whether the cost is, then by how much."""
+        near = self.nearest(limits)
+        if limits.bears(near.loss_increase, near.accuracy_loss):
+            return (0.0, 1.0 if near.advantage is None else near.advantage)
+        return (1.0, near.loss_increase if limits.accuracy is None else near.accuracy_loss)
+
     def cell(self) -> MechanismCell | None:
         """Return the cell of the answer; None without one."""
         found = self.standing()
@@ -128,11 +147,14 @@ def choose(
         is_trusted = trust == "curator" or one.curve.trust == "nobody"
         return is_trusted and (protects == "answer" or one.curve.protects == "record")
 
+    def is_named(one: Candidate) -> bool:
+        return named is None or one.curve.mechanism in named
+
     def rank(one: Candidate) -> tuple[float, ...]:
         here = one.standing()
-        may_be = is_eligible(one) and (named is None or one.curve.mechanism in named)
+        may_be = is_eligible(one) and is_named(one)
         if here is None or not may_be:
-            return (1.0, 0.0 if may_be else 1.0, math.inf, math.inf)
+            return (1.0, 0.0 if may_be else 1.0, *one.distance(limits))
         cost = here.accuracy_loss if limits.accuracy is not None else here.loss_increase
         given_away = 1.0 if here.advantage is None else here.advantage
         held = 0.0 if one.answer.holds else 0.5
@@ -143,14 +165,22 @@ def choose(
     others = [
         Alternative(
             **one.answer.model_dump(),
-            reason=_reason(one, best, limits, protects=protects, is_eligible=is_eligible(one)),
+            reason=_reason(one, best, limits, protects=protects, is_eligible=is_eligible(one))
+            if is_named(one)
+            else "You did not name it.",
         )
         for one in ordered[1:]
     ]
     if best.answer.epsilon is None and len(candidates) > 1:
         limit = "both limits" if best.answer.rule == "both" else "the limit"
-        said = f"No mechanism that was compared meets {limit}. {best.answer.sentence}"
-        return best.answer.model_copy(update={"sentence": said}), others
+        near = best.nearest(limits)
+        said = (
+            f"No mechanism that was compared meets {limit}. The nearest is {TITLES[best.curve.mechanism]} at "
+            f"ε = {epsilon_text(near.epsilon)}: an advantage of {at_most_text(near.advantage)}, and one release "
+            f"may change the test loss by {change_text(near.loss_increase)}."
+        )
+        details = [best.answer.sentence, *best.answer.details]
+        return best.answer.model_copy(update={"sentence": said, "details": details}), others
     return best.answer, others
 
 
@@ -330,7 +360,8 @@ def mechanism_details(
     )
     if found.protects == "record":
         said.append(
-            "For a release, declare the categories and ranges of all columns without looking at the data."
+            "A release scales features by declared ranges and may cost more: this preview scales them by the "
+            "data. Declare ranges and categories of all columns without looking."
         )
     if limits.rate is None and limits.advantage is None:
         said.append("You set no limit on what an attacker gets.")

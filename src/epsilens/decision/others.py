@@ -90,6 +90,11 @@ class Comparison:
         others = [name for name in (names or MECHANISMS) if name not in RANDOMISED]
         if resolved == "nobody":
             if names is not None and others:
+                if trust is None:
+                    raise InputError(
+                        f"{setting('mechanism')} {others[0]} trains on the true answers, but other options ask "
+                        "about randomised response alone. Leave out one or the other."
+                    )
                 raise InputError(
                     f"{setting('mechanism')} {others[0]} needs somebody who is trusted with the true answers, "
                     f"got {setting('trust', 'nobody')}. Use {setting('trust', 'curator')}, or leave it out."
@@ -194,7 +199,7 @@ def preview_others(
             Note(
                 "slow-mechanisms",
                 f"{', '.join(slow)} would take long and {'was' if len(slow) == 1 else 'were'} not compared. Name "
-                f"them in {setting('mechanism')}, or allow more {setting('seconds')}.",
+                f"{'it' if len(slow) == 1 else 'them'} in {setting('mechanism')}, or allow more {setting('seconds')}.",
             )
         )
     return found, notes

@@ -216,6 +216,9 @@ def decide(
             at = f"ε = {epsilon_text(answer.epsilon)}"
             said = short_sentence(answer, cell, limits, named=at, kind="estimated")
             details = mechanism_details(answer, cell, limits, baseline=high)
+            if shown.protects == "record" and limits.has_cost:
+                # What a release with declared ranges costs is not known from this preview.
+                answer = answer.model_copy(update={"holds": False})
             if shown.audit is not None:
                 details.append(shown.audit.sentence)
         answer = answer.model_copy(update={"sentence": said, "details": details})

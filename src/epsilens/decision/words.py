@@ -63,8 +63,8 @@ class RecommendationWords:
     def said(self, found: Recommendation, curve: MechanismCurve, *, few: bool) -> Recommendation:
         """Return an answer with its sentence and its details."""
         if found.epsilon is None:
-            sentence = self.none(found.least, found.most)
-            changes = {"sentence": sentence, "details": self._ends(found)}
+            sentence, *more = self.none(found.least, found.most)
+            changes = {"sentence": sentence, "details": [*more, *self._ends(found)]}
             return found.model_copy(update=changes | {"least": None, "most": None})
         here = self.standings[found.epsilon]
         point = self.points[found.epsilon]
@@ -98,20 +98,20 @@ class RecommendationWords:
             )
         return found.model_copy(update={"sentence": sentence, "details": details, "holds": not few})
 
-    def none(self, least: float | None, most: float | None) -> str:
+    def none(self, least: float | None, most: float | None) -> list[str]:
         """Say that no ε will do, and what comes nearest."""
         if self.limits.has_cost and least is None:
-            return self._too_dear()
+            return [self._too_dear()]
         if most is None:
-            return self._too_exposed()
+            return [self._too_exposed()]
         assert least is not None  # noqa: S101
         private, accurate = self.standings[most], self.standings[least]
         cost = "loss" if self.limits.accuracy is None else "accuracy"
-        return (
-            f"No ε of the grid meets both limits. The {cost} asks for ε = {epsilon_text(least)} or more, "
-            f"where {self._proof(accurate)}. The limit on the attack asks for ε = "
-            f"{epsilon_text(most)} or less, where {self._loss(private)}."
-        )
+        return [
+            "No ε of the grid meets both limits.",
+            f"The {cost} asks for ε = {epsilon_text(least)} or more, where {self._proof(accurate)}.",
+            f"The limit on the attack asks for ε = {epsilon_text(most)} or less, where {self._loss(private)}.",
+        ]
 
     def _why(self, here: Standing) -> str:
         """Name the limit that an ε is the best choice within."""

@@ -90,7 +90,8 @@ class Holder:
             for first in range(0, len(self.people), step)
             for truth in (self.truth[first : first + step],)
         ]
-        return np.concatenate(parts)
+        # Sums of probabilities are rounded to a little more than 1.
+        return np.clip(np.concatenate(parts), 0.0, 1.0)
 
     def _log_prior(self, rows: slice) -> FloatArray:
         """Return the log-probability of every joint answer of some people, without their reports."""

@@ -311,3 +311,23 @@ def test_groups_have_rates_a_baseline_and_a_ceiling_of_their_own():
         study.estimate(**asked, groups={"few": few})
     with pytest.raises(InputError, match="true or false for each of the 800"):
         study.estimate(**asked, groups={"few": np.arange(3)})
+
+
+def test_near_certainty_is_no_more_than_certain():
+    """Sums of probabilities are rounded: a rate above 1 has no range."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        sizes = rng.integers(2, 5, size=2)
+        n_answers = int(np.prod(sizes))
+        channels = [RandomizedResponse(int(k), float(rng.uniform(8, 40))) for k in sizes]
+        truth = rng.integers(0, n_answers, size=40)
+        shares = np.log(np.full(n_answers, 1.0 / n_answers))
+        holder = Holder.of(truth, shares, None)
+        found = holder.rate(holder.successes(channels))
+        assert (
+            0.0
+            <= found["holder_rate_low"]
+            <= found["holder_rate"]
+            <= found["holder_rate_high"]
+            <= 1.0
+        )
