@@ -501,6 +501,7 @@ def test_only_a_model_of_this_version_is_loaded(survey, tmp_path):
         (changed(classes=["no", "no"]), "is malformed"),
         (changed(x_bound=0.1), "is malformed"),
         (changed(encoder=[column | nowhere]), "is malformed"),
+        (changed(encoder=[], coefficients=[[]]), "is malformed"),
         (changed(encoder=[column | nowhere], coefficients=[[1.0]]), "malformed receipt or encoder"),
         (changed(receipt={}), "malformed receipt or encoder"),
         (changed(receipt=good["receipt"] | {"model": "ridge"}), "the receipt of another release"),
@@ -514,3 +515,57 @@ def test_only_a_model_of_this_version_is_loaded(survey, tmp_path):
         assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="cannot be read"):
         load_model(tmp_path / "none.json")
+
+
+def test_a_model_that_contradicts_its_receipt_is_not_loaded(survey, tmp_path):
+    out, bad = tmp_path / "model.json", tmp_path / "bad.json"
+    assert run(survey, *OPTIONS, *RECORD, out=out) == 0
+    good = json.loads(out.read_text("utf-8"))
+    before = good["receipt"]
+    origin, total = before["provenance"], before["total"]
+
+    def stated(**parts):
+        return good | {"receipt": before | parts}
+
+    settings = origin["settings"]
+    for content, what in (
+        (good | {"label": "drinks"}, "the label"),
+        (good | {"x_bound": 3.5}, "x_bound"),
+        (stated(x_bound=1.0), "x_bound"),
+        (stated(mechanism="output-perturbation"), "the mechanism"),
+        (stated(mechanism="dp-sgd", provenance=origin | {"method": "dp-sgd"}), "the mechanism"),
+        (stated(n_steps=None), "the mechanism"),
+        (stated(protects="answer"), "what it protects"),
+        (stated(columns=["age", "smokes"]), "what it protects"),
+        (stated(columns=["age", "job"]), "what it protects"),
+        (
+            stated(provenance=origin | {"settings": settings | {"n_classes": 3}}),
+            "the number of classes",
+        ),
+        (stated(provenance=origin | {"seed": 1}), "whether it is a simulation"),
+        (stated(simulated=True), "whether it is a simulation"),
+        (
+            stated(simulated=True, provenance=origin | {"seed": 1, "simulated": True}),
+            "whether it is a simulation",
+        ),
+        (stated(epsilon=0.1), "ε, δ and μ"),
+        (stated(epsilon="inf"), "ε, δ and μ"),
+        (stated(delta=1e-9), "ε, δ and μ"),
+        (stated(delta=0.0), "ε, δ and μ"),
+        (stated(mu=before["mu"] * (1 + 1e-5)), "ε, δ and μ"),
+        (stated(mu=None), "ε, δ and μ"),
+        (stated(rho=before["rho"] / 2), "μ and ρ"),
+        (stated(rho=None), "μ and ρ"),
+        (stated(sigma=0.0), "the noise"),
+        (stated(advantage=before["advantage"] * (1 - 1e-5)), "μ and the advantage"),
+        (stated(total=total | {"epsilon": 0.5}), "the total"),
+        (stated(total=total | {"advantage": 0.0}), "the total"),
+        (stated(total=total | {"n_releases": 2}), "the total"),
+    ):
+        bad.write_text(json.dumps(content), encoding="utf-8")
+        with pytest.raises(InputError, match=r"wrote, but 'bad\.json'") as caught:
+            load_model(bad)
+        assert str(caught.value).endswith(f"contradicts its receipt: {what}.")
+    # Rounding is no contradiction.
+    bad.write_text(json.dumps(stated(mu=before["mu"] * (1 + 1e-8))), encoding="utf-8")
+    load_model(bad)

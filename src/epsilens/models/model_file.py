@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -21,6 +22,7 @@ from pydantic import (
 from epsilens.document import TrainingDocument, load_document, to_dict
 from epsilens.document.parts import Part
 from epsilens.errors import InputError
+from epsilens.models.gaussian_release import rho_of_epsilon
 from epsilens.models.private_logistic import PrivateLogisticRegression
 from epsilens.models.private_ridge import PrivateRidge
 from epsilens.models.ridge_bounds import RidgeBounds, RowBounds
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 
 MODEL_VERSION = 1
 _LARGEST_FILE = 1 << 28
+# How much numbers that follow from each other may differ.
+_ROUNDING = 1e-6
 
 Value = StrictBool | StrictInt | StrictFloat | StrictStr
 Number = Annotated[float, Field(allow_inf_nan=False, strict=True)]
@@ -110,6 +114,8 @@ class ModelFile(Part):
             raise ValueError("classes must be those of the model")
         if len({(type(c) is bool, c) for c in self.classes}) < len(self.classes):
             raise ValueError("classes must differ")
+        if not self.encoder:
+            raise ValueError("the encoder must have columns")
         if len({part.name for part in self.encoder}) < len(self.encoder):
             raise ValueError("the columns of the encoder must differ")
         if len(self.coefficients) != n_rows or len(self.intercept) != n_rows:
@@ -175,7 +181,7 @@ def load_model(source: str | Path) -> Pipeline:
     Raises
     ------
     InputError
-        If the file is no model of this version, or its parts do not fit together.
+        If the file is no model of this version, or its parts contradict each other.
 
     Examples
     --------
@@ -215,8 +221,56 @@ def load_model(source: str | Path) -> Pipeline:
         raise _refusal(path, problem)
     if not isinstance(receipt, TrainingDocument) or receipt.model != file.model:
         raise _refusal(path, "has the receipt of another release")
+    if contradiction := _contradiction(file, receipt):
+        raise _refusal(path, f"contradicts its receipt: {contradiction}")
     model = _ridge(file, receipt) if file.model == "ridge" else _logistic(file, receipt)
     return Pipeline([("encoder", TableEncoder(columns)), ("model", model)])
+
+
+def _contradiction(file: ModelFile, receipt: TrainingDocument) -> str | None:
+    """Return what in a model, its receipt and the accounting of its noise cannot all be true."""
+    origin, total = receipt.provenance, receipt.total
+    is_descent = receipt.mechanism == "noisy-descent"
+    features = {part.name for part in file.encoder}
+    seeded = origin.seed is not None
+    claims_all = receipt.protects == "record"
+    expected = _accounted_mu(receipt)
+    mu = 0.0 if receipt.mu is None else receipt.mu
+    least = 1.0 - _ROUNDING
+    fits = {
+        "the label": file.label == receipt.label and file.label not in features,
+        "x_bound": file.x_bound == receipt.x_bound,
+        "the mechanism": receipt.mechanism == origin.method
+        and (is_descent or receipt.mechanism == "output-perturbation")
+        and not (is_descent and file.model == "ridge")
+        and is_descent == (receipt.n_steps is not None),
+        "what it protects": origin.settings.get("protects") == receipt.protects
+        and {file.label} | (features if claims_all else set()) <= set(receipt.columns),
+        "the number of classes": origin.settings.get("n_classes") == len(file.classes),
+        "whether it is a simulation": receipt.simulated == origin.simulated == seeded
+        and not (seeded and "proven" in receipt.number_types.values()),
+        "ε, δ and μ": expected is not None and math.isclose(mu, expected, rel_tol=_ROUNDING),
+        "μ and ρ": receipt.rho is not None
+        and math.isclose(receipt.rho, mu * mu / 2.0, rel_tol=_ROUNDING),
+        "the noise": receipt.sigma is not None and 0.0 < receipt.sigma < math.inf,
+        # 2Φ(μ/2) − 1.
+        "μ and the advantage": math.isclose(
+            receipt.advantage, math.erf(mu / math.sqrt(8.0)), rel_tol=_ROUNDING
+        ),
+        "the total": total.delta >= least * receipt.delta
+        and total.advantage >= least * receipt.advantage
+        and total.n_releases == 1 + len({release.receipt for release in total.earlier})
+        and (total.n_releases > 1 or total.epsilon >= least * receipt.epsilon),
+    }
+    return next((what for what, is_true in fits.items() if not is_true), None)
+
+
+def _accounted_mu(receipt: TrainingDocument) -> float | None:
+    """Return the μ of the stated ε and δ; None where no noise has them."""
+    try:
+        return math.sqrt(2.0 * rho_of_epsilon(receipt.epsilon, receipt.delta))
+    except InputError:
+        return None
 
 
 def _column(part: NumberPart | CategoryPart) -> EncodedColumn:
