@@ -269,7 +269,7 @@ def _pending(new: Receipt, earlier: Receipt | None, *, replaces: bool) -> Receip
 
 def _both_trainings(new: TrainingDocument, earlier: TrainingDocument | None) -> TrainingDocument:
     """Return the receipt of two models, of which one may be there: budgets add up, advantages join."""
-    from epsilens.mechanisms._composition import join_lines
+    from epsilens.document.training import join_lines
 
     def joined(one: Any, other: Any) -> dict[str, float]:
         # Nothing is known of a model without a receipt.

@@ -540,7 +540,7 @@ def _earlier(
 ) -> list[EarlierRelease]:
     """Return the lines of the earlier releases; refuse receipts that cannot be added up."""
     from epsilens.document import ReleaseDocument, TrainingDocument, load_document
-    from epsilens.mechanisms._composition import join_lines
+    from epsilens.document.training import join_lines
 
     sources: list[list[EarlierRelease]] = []
     for name in receipts:

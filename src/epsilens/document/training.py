@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field, StrictStr
@@ -42,6 +44,24 @@ class EarlierRelease(Part):
     """Sensitivity over noise of a Gaussian release; null for another mechanism."""
     n_categories: Count | None = None
     """Number of possible answers of randomised response; null for another mechanism."""
+
+
+def join_lines(*sources: Iterable[EarlierRelease]) -> list[EarlierRelease]:
+    """Return the lines of all sources, each as often as in the source that has it most often.
+
+    A release that stands in several sources is counted once. Equal lines within one source are parts of a
+    release, such as two columns with the same budget, and all of them count.
+
+    Examples
+    --------
+    >>> column = EarlierRelease(receipt="a", mechanism="randomised-response", epsilon=1.0, delta=0.0)
+    >>> len(join_lines([column, column], [column]))
+    2
+    """
+    found: Counter[EarlierRelease] = Counter()
+    for source in sources:
+        found |= Counter(source)
+    return list(found.elements())
 
 
 class PrivacyTotal(Part):

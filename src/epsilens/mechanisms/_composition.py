@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from epsilens.document.training import EarlierRelease, PrivacyTotal
@@ -78,24 +77,6 @@ def compose(releases: Sequence[EarlierRelease], *, n_releases: int | None = None
         advantage=min(1.0, advantage),
         n_releases=len(releases) if n_releases is None else n_releases,
     )
-
-
-def join_lines(*sources: Iterable[EarlierRelease]) -> list[EarlierRelease]:
-    """Return the lines of all sources, each as often as in the source that has it most often.
-
-    A release that stands in several sources is counted once. Equal lines within one source are parts of a
-    release, such as two columns with the same budget, and all of them count.
-
-    Examples
-    --------
-    >>> column = EarlierRelease(receipt="a", mechanism="randomised-response", epsilon=1.0, delta=0.0)
-    >>> len(join_lines([column, column], [column]))
-    2
-    """
-    found: Counter[EarlierRelease] = Counter()
-    for source in sources:
-        found |= Counter(source)
-    return list(found.elements())
 
 
 def _own_advantage(release: EarlierRelease) -> float:
