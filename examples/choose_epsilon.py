@@ -52,8 +52,7 @@ def main() -> None:
 
     print(cost.to_frame()[["epsilon", "loss_change", "loss_change_low", "loss_change_high"]])
     print(risk.to_frame()[["epsilon", "answer_inference_rate", "answer_inference_ceiling"]])
-    print(decision.recommendation.sentence)
-    print(*decision.recommendation.details)
+    print(decision.recommendation.sentence, *decision.recommendation.details)
     print("Open", write_report(decision.document, "report.html"))
 
 

@@ -284,12 +284,12 @@ def test_what_is_said_above_is_what_is_said_below(opened: Any) -> None:
     assert opened.text("big") == "no ε"
     assert opened.text("within").startswith("No ε keeps both limits")
     box = opened.page.inner_text(".box")
-    assert "Use ε" not in box
+    assert "Randomise the answers" not in box
     assert box.startswith("For the limits of the document")
     opened.page.click("#reset")
     assert opened.page.inner_text(".box").startswith("The recommendation for everyone")
     assert opened.text("big") == "ε = 1.49 recommended"
-    assert "Use ε = 1.49." in opened.page.inner_text(".box")
+    assert "Randomise the answers at ε = 1.49." in opened.page.inner_text(".box")
 
 
 def test_the_nearest_miss_is_named(opened: Any) -> None:
@@ -640,7 +640,9 @@ def test_one_budget_and_infinity(
     assert opened.text("big") == "ε = ∞ recommended"
     assert opened.page.is_visible("#outside")
     assert opened.page.get_attribute("#within", "data-solved") == "inf"
-    assert opened.page.inner_text(".box p").startswith("Use ε = ∞. It is the most private choice")
+    assert opened.page.inner_text(".box p").startswith("Randomise the answers at ε = ∞.")
+    opened.page.click(".box summary")
+    assert "It is the most private choice" in opened.page.inner_text(".box")
     assert opened.text("assessed") == "∞"
 
 
@@ -686,7 +688,7 @@ def test_several_answers_are_guessed_all_at_once(
     opened = open_page(two_columns(build, tmp_path / "report.html"), viewport=WIDE)
     for part in ("h1", "#sentence", "#assessment", "#risk-caption", "#holder", "[data-key=answer]"):
         assert "at once" in opened.page.inner_text(part), part
-    assert opened.page.locator(".figures :text('all of them at once')").count() == 2
+    assert opened.page.locator(".figures :text('all of them at once')").count() == 3
     assert opened.page.locator("th:text('all at once')").count() == 1
     assert "all of them at once" in opened.page.inner_text("#risk-chart")
     assert "all of them at once" in opened.page.get_attribute("#risk-picture", "aria-label")

@@ -23,6 +23,7 @@ from epsilens.document import (
     WhatIfCell,
     WhatIfDocument,
     anonymise,
+    example_document,
     load_document,
     to_dict,
     to_json,
@@ -79,6 +80,7 @@ def risks(draw: st.DrawFn) -> RiskDocument:
     mechanism = draw(st.sampled_from(["rr", "dpsgd"]))
     ends = sorted(draw(st.tuples(*[st.floats(allow_nan=False)] * 2)))
     settled = {"epsilon", "mechanism", "answer_inference_low", "answer_inference_high"}
+    settled |= {"holder_rate_low", "holder_rate_high"}
     optional_budgets = {"record_epsilon", "epsilon_lower_bound"}
     cells = [
         RiskCell(
@@ -86,6 +88,8 @@ def risks(draw: st.DrawFn) -> RiskDocument:
             mechanism=mechanism,
             answer_inference_low=ends[0],
             answer_inference_high=ends[1],
+            holder_rate_low=ends[0],
+            holder_rate_high=ends[1],
             **{
                 name: draw(st.none() | budgets if name in optional_budgets else numbers)
                 for name in RiskCell.model_fields
@@ -154,7 +158,7 @@ def one_of_every_kind(build) -> list[Document]:
         build.make_value(),
         build.make_federation(),
     ]
-    found = [*made, audit, mask]
+    found = [*made, audit, mask, example_document("training")]
     assert {type(document) for document in found} == set(get_args(Document))
     return found
 
