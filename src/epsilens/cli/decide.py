@@ -279,7 +279,8 @@ def with_command(
     given = options.categories or ()
     for text in given:
         words += ["--categories", text]
-    if label in document.risk.protect and not any(text.startswith(f"{label}=") for text in given):
+    needs_classes = label in document.risk.protect if is_local else options.positive is None
+    if needs_classes and not any(text.startswith(f"{label}=") for text in given):
         words += ["--categories", known]
     words += ["--out", "released.csv" if is_local else "model.json"]
     told = chosen.model_copy(update={"command": shlex.join(words)})

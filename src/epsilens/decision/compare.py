@@ -150,9 +150,9 @@ def choose(
     def is_named(one: Candidate) -> bool:
         return named is None or one.curve.mechanism in named
 
-    def rank(one: Candidate) -> tuple[float, ...]:
+    def rank(one: Candidate, *, as_if_named: bool = False) -> tuple[float, ...]:
         here = one.standing()
-        may_be = is_eligible(one) and is_named(one)
+        may_be = is_eligible(one) and (as_if_named or is_named(one))
         if here is None or not may_be:
             return (1.0, 0.0 if may_be else 1.0, *one.distance(limits))
         cost = here.accuracy_loss if limits.accuracy is not None else here.loss_increase
@@ -166,7 +166,7 @@ def choose(
         Alternative(
             **one.answer.model_dump(),
             reason=_reason(one, best, limits, protects=protects, is_eligible=is_eligible(one))
-            if is_named(one)
+            if is_named(one) or rank(one, as_if_named=True) > rank(best)
             else "You did not name it.",
         )
         for one in ordered[1:]
