@@ -121,6 +121,9 @@ NOTES: Mapping[str, NoteKind] = {
     "mechanism-refused": NoteKind(
         "warning", "A mechanism is not offered: it breaks its claim.", has_names=False
     ),
+    "too-large-to-preview": NoteKind(
+        "note", "The table is too large to preview further mechanisms.", has_names=False
+    ),
     "weights-not-private": NoteKind(
         "note", "Mechanisms that train on the true answers take no weights.", has_names=False
     ),

@@ -52,6 +52,8 @@ DEFAULT_ALPHA = 0.2
 """Share of what identifies people that must go, where masking is tried."""
 MASKING_SECONDS = 60.0
 """Time for finding the columns that identify people."""
+MOST_NUMBERS = 200_000_000
+"""Rows times columns of the encoded table up to which mechanisms on the true answers are previewed."""
 X_BOUND = 2.5
 """Largest length of a row of features in previews: more noise is needed for longer rows than they are worth."""
 _BY_BITS = frozenset({"oue", "rappor", "the"})
@@ -844,12 +846,16 @@ class Study:
         others: list[Compared] = []
         remarks: list[Note] = []
         task, level = None, 0.0
+        n_numbers = len(self.prepared.y_train) * self.baseline.n_parameters
         if comparison.names and self.weight is not None:
             said = (
                 "mechanisms that train on the true answers take no weights and were not compared."
             )
             remarks = [Note("weights-not-private", said)]
-        if comparison.names and self.weight is None:
+        elif comparison.names and n_numbers > MOST_NUMBERS:
+            said = "the encoded table is too large to preview mechanisms that train on the true answers."
+            remarks = [Note("too-large-to-preview", said)]
+        elif comparison.names:
             task, level = self.task(x_bound=x_bound), self._checked_delta(delta, is_needed=False)
             others, remarks = preview_others(
                 task,

@@ -404,3 +404,16 @@ def test_settings_without_what_they_belong_to_are_refused(people, study):
         study.decide(mechanisms="randomised-response", alpha=7)
     with pytest.raises(TypeError, match="unexpected keyword argument 'banana'"):
         study.risk(banana=3)
+
+
+@pytest.mark.parametrize("reason", ["weights-not-private", "too-large-to-preview"])
+def test_what_cannot_be_previewed_is_noted(people, monkeypatch, reason):
+    weight = None
+    if reason == "weights-not-private":
+        people, weight = people.assign(weight=1.0), "weight"
+    else:
+        monkeypatch.setattr("epsilens.study.MOST_NUMBERS", 100)
+    study = Study(people, label="affair", categories=ANSWERS, weight=weight)
+    found = study.decide(epsilon=[0.1, 1.0], shadow_models=MODELS)
+    assert reason in {note.code for note in found.document.notes}
+    assert {curve.trust for curve in found.document.mechanisms} == {"nobody"}
