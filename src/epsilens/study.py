@@ -141,7 +141,7 @@ class Study:
     1      1.0        0.042     True
     2      2.0        0.007     True
     >>> risk = study.risk(epsilon="0.5:2:3", shadow_models=64)
-    >>> decision = study.decide(max_loss_increase=0.02, max_attack_rate=0.95)
+    >>> decision = study.decide(mechanisms="randomised-response", max_loss_increase=0.02)
     >>> decision.recommendation.epsilon
     2.0
     """

@@ -178,7 +178,7 @@ def sampled_advantage(calibration: NoiseCalibration) -> float:
     --------
     >>> plan = calibrate_noise(1.0, delta=1e-5, sampling_probability=0.05, n_steps=100)
     >>> round(sampled_advantage(plan), 2)
-    0.19
+    0.18
     """
     from dp_accounting.privacy_accountant import NeighboringRelation
 
