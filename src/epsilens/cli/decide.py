@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from epsilens.document import DecisionDocument
 
-TRAINED = ("noisy-descent", "output-perturbation")
-"""Mechanisms of `epsilens train`."""
 Trust: TypeAlias = Literal["nobody", "curator"]
 Protects: TypeAlias = Literal["answer", "record"]
 Correction: TypeAlias = Literal["none", "forward"]
@@ -227,6 +225,7 @@ def with_command(
     """Return a decision with the command that makes the recommended release, bounds included."""
     import shlex
 
+    from epsilens.cli.train import TRAINABLE
     from epsilens.data.typed_names import typed_answer, typed_name
     from epsilens.document.decision import RANDOMISED
     from epsilens.document.wording import delta_text
@@ -235,7 +234,7 @@ def with_command(
     is_local = chosen.mechanism in RANDOMISED
     if chosen.epsilon is None or not chosen.holds or data == "-":
         return document
-    if not is_local and chosen.mechanism not in TRAINED:
+    if not is_local and chosen.mechanism not in TRAINABLE:
         return document
     words = ["epsilens"]
     file = f"./{data}" if data.startswith("-") else data

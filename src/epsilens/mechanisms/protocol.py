@@ -353,7 +353,7 @@ def mechanism_class(name: str) -> type[Mechanism]:
     Raises
     ------
     InputError
-        If there is no such mechanism, or the extra that it needs is missing.
+        If there is no such mechanism.
     """
     as_choice(name, tuple(MECHANISMS), name="mechanism")
     module, _, kind = MECHANISMS[name].partition(":")  # type: ignore[index]

@@ -11,17 +11,16 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from epsilens._types import BoolArray, FloatArray, SingleArray
+from epsilens.document.decision import Protects
 from epsilens.models.gaussian_release import GaussianRelease
 from epsilens.models.problem import LogisticLoss, Loss, SoftmaxLoss
-
-ProtectedUnit: TypeAlias = Literal["answer", "record"]
 
 # Lengths of rows times coefficients are kept below this, so that rounding has a bound that holds for all
 # data. No model of use comes near: its predictors would be certain to all digits.
@@ -40,7 +39,7 @@ def loss_of(n_outputs: int) -> Loss:
     return LogisticLoss() if n_outputs == 1 else SoftmaxLoss(n_outputs)
 
 
-def gradient_sensitivity(x_bound: float, *, n_outputs: int, protects: ProtectedUnit) -> float:
+def gradient_sensitivity(x_bound: float, *, n_outputs: int, protects: Protects) -> float:
     """Return how far one person can move a sum of gradients of rows within `x_bound`, exactly.
 
     Parameters
@@ -130,7 +129,7 @@ class DescentPlan:
     n_columns: int
     n_outputs: int
     x_bound: float
-    protects: ProtectedUnit
+    protects: Protects
     rho: float
     n_steps: int
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from epsilens._types import FloatArray
 from epsilens._validate import as_between, as_choice, as_count, as_share
+from epsilens.document.decision import Protects
 from epsilens.errors import InputError
 from epsilens.models.design import Design
 from epsilens.models.gaussian_release import FITS, GaussianRelease
@@ -23,7 +24,6 @@ from epsilens.models.label import class_codes, sorted_distinct
 from epsilens.models.noisy_descent import (
     MOST_PREDICTOR,
     DescentPlan,
-    ProtectedUnit,
     descend,
     gradient_rounding,
     gradient_sensitivity,
@@ -170,7 +170,7 @@ class PrivateLogisticRegression(PrivateModel, ClassifierMixin, BaseEstimator):  
         epsilon: float | None = None,
         delta: float | None = None,
         x_bound: float | None = None,
-        protects: ProtectedUnit = "record",
+        protects: Protects = "record",
         n_steps: int = 120,
         fit_intercept: bool = True,
         random_state: int | np.random.Generator | np.random.RandomState | None = None,
@@ -439,7 +439,7 @@ class PrivateLogisticRegression(PrivateModel, ClassifierMixin, BaseEstimator):  
 
 
 def output_release(
-    x_bound: float, n_outputs: int, protects: ProtectedUnit, *, rho: float, penalty: float
+    x_bound: float, n_outputs: int, protects: Protects, *, rho: float, penalty: float
 ) -> GaussianRelease:
     """Return the release of penalised coefficients, the solver's error of both neighbours included."""
     pull = gradient_sensitivity(x_bound, n_outputs=n_outputs, protects=protects)
@@ -447,9 +447,7 @@ def output_release(
     return GaussianRelease("coefficients", distance, rho)
 
 
-def balanced_penalty(
-    n_records: int, x_bound: float, protects: ProtectedUnit, *, rho: float
-) -> float:
+def balanced_penalty(n_records: int, x_bound: float, protects: Protects, *, rho: float) -> float:
     """Return a penalty that costs about as much as the noise it saves; no data but their number enter.
 
     Notes
