@@ -115,6 +115,7 @@ _OPTIONS = {
     "n_canaries": "--canaries",
     "not_private": "--i-know-it-is-not-private",
     "random_state": "--seed",
+    "ranges": "--range",
     "sample_weight": "--weight",
 }
 """Arguments whose option has another name. All others are spelt with dashes: `max_rows`, `--max-rows`."""

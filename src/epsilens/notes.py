@@ -117,6 +117,9 @@ NOTES: Mapping[str, NoteKind] = {
     # The decision.
     "answers-all-at-once": NoteKind("warning", "The attack rate counts all answers at once."),
     "masking-not-tried": NoteKind("note", "Masking columns changes nothing, or was not tried."),
+    "columns-not-declared": NoteKind(
+        "warning", "A preview encodes columns by the data that a release needs declared."
+    ),
     "slow-mechanisms": NoteKind("note", "Slow mechanisms were not compared.", has_names=False),
     "mechanism-refused": NoteKind(
         "warning", "A mechanism is not offered: it breaks its claim.", has_names=False

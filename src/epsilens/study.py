@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from epsilens.influence.question import Epsilon
     from epsilens.masking import MaskStudy
     from epsilens.mechanisms import Task
+    from epsilens.models.training_rows import Declaration
     from epsilens.risk import AttackStudy, RiskCurve
     from epsilens.whatif import LossChangeEstimate, WhatIf
 
@@ -103,8 +104,12 @@ class Study:
     positive : str, optional
         Value of the label that counts as yes. All others become "other".
     categories : mapping of column to values, optional
-        Possible answers of protected columns. Without them the observed answers are taken, with a
-        `PrivacyLeakWarning`.
+        Possible answers of columns. Without those of a protected column the observed answers are taken, with
+        a `PrivacyLeakWarning`. A mechanism that protects whole records needs those of all columns.
+    ranges : mapping of column to (low, high), optional
+        Declared ranges of columns of numbers or dates, for mechanisms that train on the true answers. Values
+        beyond are cut to the range, and the range scales the column. A mechanism that protects whole records
+        needs them.
     declared : sequence of str
         Protected columns whose answers in the data may be known to everybody.
     regularisation : float, optional
@@ -161,6 +166,7 @@ class Study:
     seed: int = 0
     positive: str | None = None
     categories: Mapping[str, Sequence[object]] | None = None
+    ranges: Mapping[str, tuple[object, object]] | None = None
     declared: Sequence[str] = ()
     regularisation: float | None = None
     delimiter: str | None = None
@@ -312,13 +318,48 @@ class Study:
             [name for name in self.protected if name not in self.declared],
             bins={n: Bins(b) if isinstance(b, int) else b for n, b in (self.bins or {}).items()},
             positive=self.positive,
-            categories=self.categories,
+            categories=self._protected_categories,
             warn=warn,
         )
         for name in self.protected:
             if name in self.declared:
                 domain = schema[name].domain if name != self.label else prepared.label_categories
                 found = {**(found or {}), name: list(domain or ())}
+        return found
+
+    @property
+    def _protected_categories(self) -> dict[str, Sequence[object]]:
+        """Declared answers of the columns that are randomised."""
+        given = self.categories or {}
+        return {name: values for name, values in given.items() if name in self.protected}
+
+    def declaration(self, protects: Protects) -> Declaration:
+        """Return what is declared of the columns, as a private training takes it.
+
+        Parameters
+        ----------
+        protects : {"answer", "record"}
+            With "record" every column is protected.
+        """
+        from epsilens.data import Bins
+        from epsilens.models.training_rows import Declaration, range_column
+
+        names = [*self.prepared.schema.names, self.label]
+        given = {
+            name: Bins(b) if isinstance(b, int) else b for name, b in (self.bins or {}).items()
+        }
+        found = Declaration(
+            label=self.label,
+            protected=frozenset(names if protects == "record" else self.protected),
+            categories={
+                name: [str(value) for value in values]
+                for name, values in (self.categories or {}).items()
+            },
+            ranges={name: range_column(name, ends) for name, ends in (self.ranges or {}).items()},
+            bins=given,
+            positive=self.positive,
+        )
+        found.check([*names, *self.drop, *filter(None, (self.weight, self.identity))])
         return found
 
     def estimator(self, *, mechanism: str = "rr", ignores_categories: bool = False) -> Any:
@@ -337,7 +378,7 @@ class Study:
             return self.model
         written = {
             name: [str(value) for value in values]
-            for name, values in (self.categories or {}).items()
+            for name, values in self._protected_categories.items()
         }
         return default_estimator(
             self.prepared.schema,
@@ -424,46 +465,72 @@ class Study:
         other._fitted = self._fitted
         return other
 
-    def task(self, *, x_bound: float | None = None) -> Task:
+    def task(self, *, x_bound: float | None = None, protects: Protects = "answer") -> Task:
         """Return what a mechanism that trains on the true answers is tried on.
+
+        Columns that are declared are encoded by their declaration, as `epsilens train` does, and the others
+        by what the training data hold.
 
         Parameters
         ----------
         x_bound : float, optional
             As of `decide`.
+        protects : {"answer", "record"}
+            The claim. For "record" all columns are to be declared; `Task.undeclared` names those that are not.
         """
         import numpy as np
 
+        from epsilens.data.prepare import typed_like
         from epsilens.influence.baseline import BaselineModel
         from epsilens.mechanisms import Task
         from epsilens.models.scikit_learn import transform
+        from epsilens.models.table_encoder import CategoryColumn, TableEncoder, learnt_columns
 
         prepared, baseline = self.prepared, self.fitted().baseline_
         assert isinstance(baseline, BaselineModel)  # noqa: S101
+        declaration = self.declaration(protects)
+        names = list(map(str, prepared.X_train))
+        declared = {name: one for name in names if (one := declaration.column(name)) is not None}
+        encoder: TableEncoder | None = None
+        if declared and not self._is_given:
+            learnt = learnt_columns(prepared.X_train, prepared.schema, {})
+            by_name = {column.name: column for column in learnt} | declared
+            encoder = TableEncoder([by_name[name] for name in names])
 
         def encode(table: pd.DataFrame, what: str = "training") -> FloatArray:
+            if encoder is not None:
+                return encoder.transform(table)
             part = transform(baseline.transformers, table, what=what)
             dense = part if isinstance(part, np.ndarray) else part.toarray()
             return np.asarray(dense, dtype=np.float64)
 
-        X, X_test = encode(prepared.X_train), encode(prepared.X_test, "test")
+        def values(name: str) -> Sequence[object]:
+            column = declared[name]
+            if isinstance(column, CategoryColumn):
+                is_number = prepared.X_train[name].dtype.kind in "iufb"
+                texts = [str(value) for value in column.categories]
+                return typed_like(texts, is_number=is_number, name=name)
+            return (column.low, column.high)
+
         # From the number of columns alone: a bound that looks at the rows would be a leak.
-        usual = min(X_BOUND, round(math.sqrt(prepared.X_train.shape[1] + 1.0), 2))
-        bound = usual if x_bound is None else x_bound
+        usual = min(X_BOUND, round(math.sqrt(len(names) + 1.0), 2))
         label = baseline.label
+        is_record = protects == "record"
+        undeclared = declaration.undeclared(list(prepared.schema.names)) if is_record else []
         return Task(
-            X=X,
+            X=encode(prepared.X_train),
             y=label.y.astype(np.intp),
-            X_test=X_test,
+            X_test=encode(prepared.X_test, "test"),
             y_test=baseline.evaluation.y.astype(np.intp),
             n_classes=label.n_classes,
             table=prepared.X_train,
             table_test=prepared.X_test,
             label=self.label,
             protected=self.protected,
-            x_bound=bound,
+            x_bound=usual if x_bound is None else x_bound,
             baseline=self.baseline,
-            declared=self.categories,
+            declared={name: values(name) for name in declared},
+            undeclared=tuple(names if is_record and self._is_given else undeclared),
             encode=encode,
         )
 
@@ -813,6 +880,7 @@ class Study:
             or isinstance(epsilon, Mapping),
         )
         self._require_probabilities()
+        self.declaration(comparison.protects)  # refused before the long work
         if self.identity is not None:
             require_extra("explain", "explaining a model by SHAP", "shap")
         masked: list[str] = []
@@ -856,7 +924,8 @@ class Study:
             said = "the encoded table is too large to preview mechanisms that train on the true answers."
             remarks = [Note("too-large-to-preview", said)]
         elif comparison.names:
-            task, level = self.task(x_bound=x_bound), self._checked_delta(delta, is_needed=False)
+            task = self.task(x_bound=x_bound, protects=comparison.protects)
+            level = self._checked_delta(delta, is_needed=False)
             others, remarks = preview_others(
                 task,
                 comparison,

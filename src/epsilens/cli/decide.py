@@ -18,6 +18,7 @@ from epsilens.cli.options import (
     Label,
     Measured,
     Protect,
+    Ranges,
     TableOptions,
     Test,
     comma_list,
@@ -142,6 +143,7 @@ def decide(
             "A",
         ),
     ] = None,
+    range_: Ranges = None,
     test: Test = None,
     shadow_models: Annotated[
         int, shadow_models_option("Models that are attacked for every ε.")
@@ -149,7 +151,13 @@ def decide(
     checkpoint: Checkpoint = None,
     cluster: Cluster = None,
     *,
-    table: TableOptions,
+    table: Annotated[
+        TableOptions,
+        Help(
+            categories='All possible answers of a column (repeat); one with a bar in it as "A|B". Those of '
+            "protected columns are otherwise taken from the data, which leaks."
+        ),
+    ],
     output: Annotated[
         Output,
         Help(
@@ -169,7 +177,14 @@ def decide(
         {"the data": data, "the test data": test, "the checkpoint": checkpoint},
     )
     require_text([*(protect or ()), *(table.categories or ())], option="--protect")
-    study = table.study(data, protect=comma_list(protect), groups=group or (), identity=identity)
+    study = table.study(
+        data,
+        protect=comma_list(protect),
+        groups=group or (),
+        identity=identity,
+        ranges=range_,
+        declares_any=True,
+    )
     with on_cluster(cluster), output.progress() as progress:
         decision = study.decide(
             trust=trust,
@@ -195,7 +210,14 @@ def decide(
     from epsilens.show import protection_chart
 
     document = output.settle(
-        with_command(decision.document, data, label=label, options=table, classes=study.classes)
+        with_command(
+            decision.document,
+            data,
+            label=label,
+            options=table,
+            classes=study.classes,
+            ranges=range_,
+        )
     )
     question = {"label": label, "data": printable(Path(data).name)}
     output.write(document, chart=protection_chart, question=question)
@@ -221,6 +243,7 @@ def with_command(
     label: str,
     options: TableOptions,
     classes: Sequence[object],
+    ranges: Sequence[str] | None = None,
 ) -> DecisionDocument:
     """Return a decision with the command that makes the recommended release, bounds included."""
     import shlex
@@ -263,11 +286,16 @@ def with_command(
         for column in document.risk.protect:
             if column != label:
                 words += ["--protect", typed_name(column)]
-        for option, columns in (("--drop", options.drop), ("--categorical", options.categorical)):
-            for column in comma_list(columns):
+        # For records nothing is learnt from the data: their codes are declared by --categories.
+        is_record = settings["protects"] == "record"
+        codes = () if is_record else comma_list(options.categorical)
+        for option, columns in (("--drop", comma_list(options.drop)), ("--categorical", codes)):
+            for column in columns:
                 words += [option, typed_name(column)]
-        if options.missing != "auto":
+        if options.missing != "auto" and not is_record:
             words += ["--missing", options.missing]
+        for text in ranges or ():
+            words += ["--range", text]
         if options.positive is not None:
             words += ["--positive", options.positive]
     for text in options.bins or ():
@@ -275,7 +303,11 @@ def with_command(
     for option, value in (("--delimiter", options.delimiter), ("--encoding", options.encoding)):
         if value is not None:
             words += [option, value]
-    given = options.categories or ()
+    given = [
+        text
+        for text in options.categories or ()
+        if not is_local or any(text.startswith(f"{name}=") for name in document.risk.protect)
+    ]
     for text in given:
         words += ["--categories", text]
     needs_classes = label in document.risk.protect if is_local else options.positive is None

@@ -93,6 +93,15 @@ BinsOption = Annotated[
         panel=_TABLE,
     ),
 ]
+Ranges = Annotated[
+    list[str] | None,
+    option(
+        "Range of a column of numbers or dates; what lies beyond is cut (repeat).",
+        "COL=LOW:HIGH",
+        "--range",
+        panel=_TABLE,
+    ),
+]
 Missing = Annotated[
     MissingChoice,
     choice(
@@ -185,6 +194,8 @@ class TableOptions:
         identity: str | None = None,
         candidates: str | None = None,
         candidates_are: str = "candidates",
+        ranges: Iterable[str] | None = None,
+        declares_any: bool = False,
     ) -> Study:
         """Return the study that these options describe; nothing is read yet.
 
@@ -202,6 +213,10 @@ class TableOptions:
             File with records on offer.
         candidates_are : str
             What messages call them.
+        ranges : iterable of str, optional
+            `COL=LOW:HIGH` each.
+        declares_any : bool
+            Whether `--categories` may name columns that are not protected.
         """
         from epsilens.study import Study
 
@@ -210,7 +225,10 @@ class TableOptions:
             "drop": comma_list(self.drop),
             "categorical": comma_list(self.categorical),
             "bins": mapping_of_bins(self.bins) or None,
-            "categories": categories_of(self.categories, protected=protected),
+            "categories": categories_of(
+                self.categories, protected=protected, declares_any=declares_any
+            ),
+            "ranges": ranges_of(ranges),
             "delimiter": delimiter_from(self.delimiter),
         }
         return Study(
@@ -224,7 +242,31 @@ class TableOptions:
         )
 
 
-def categories_of(typed: Iterable[str] | None, *, protected: Sequence[str]) -> dict[str, list[str]]:
+def ranges_of(typed: Iterable[str] | None) -> dict[str, tuple[str, str]]:
+    """Read all `--range COL=LOW:HIGH` options.
+
+    Examples
+    --------
+    >>> ranges_of(["age=17:90"])
+    {'age': ('17', '90')}
+    """
+    require_text(typed, option="--range")
+    found: dict[str, tuple[str, str]] = {}
+    for text in typed or ():
+        # A column name may itself contain "=", a bound cannot.
+        name, _, ends = text.rpartition("=")
+        low, colon, high = ends.partition(":")
+        if not name or not colon:
+            raise InputError("`--range` must look like COL=LOW:HIGH, as in age=17:90.")
+        if name in found:
+            raise InputError(f"`--range` must name column {name!r} once, got it twice.")
+        found[name] = (low, high)
+    return found
+
+
+def categories_of(
+    typed: Iterable[str] | None, *, protected: Sequence[str], declares_any: bool = False
+) -> dict[str, list[str]]:
     """Read all `--categories COL=A|B|C` options.
 
     Parameters
@@ -233,6 +275,8 @@ def categories_of(typed: Iterable[str] | None, *, protected: Sequence[str]) -> d
         What was typed.
     protected : sequence of str
         The columns that are randomised.
+    declares_any : bool
+        Whether other columns may be named too.
 
     Returns
     -------
@@ -258,8 +302,10 @@ def categories_of(typed: Iterable[str] | None, *, protected: Sequence[str]) -> d
     for text in typed or ():
         # A column name may itself contain "=": the longest protected name that fits is meant.
         fitting = [name for name in protected if text.startswith(f"{name}=")]
+        name, sign, _ = text.partition("=")
+        if not fitting and declares_any and sign:
+            fitting = [name]
         if not fitting:
-            name, sign, _ = text.partition("=")
             came = repr(name) if sign else "text without `=`"
             raise InputError(
                 f"`--categories` must name a protected column, as in COL=A|B|C, got {came}. "

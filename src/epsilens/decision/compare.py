@@ -25,10 +25,13 @@ class Compared:
         The mechanism, without cells.
     previews : tuple of Preview
         What its budgets cost, ε ascending.
+    is_exact : bool
+        Whether the previews encode the table as a release does.
     """
 
     curve: MechanismCurve
     previews: tuple[Preview, ...]
+    is_exact: bool = True
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,14 @@ class Candidate:
         One for each cell of the curve, ε ascending.
     answer : Recommendation
         Its own answer to the limits.
+    is_exact : bool
+        Whether the previews encode the table as a release does.
     """
 
     curve: MechanismCurve
     standings: tuple[Standing, ...]
     answer: Recommendation
+    is_exact: bool = True
 
     def standing(self) -> Standing | None:
         """Return what the budget of the answer means; None without one."""
@@ -200,6 +206,8 @@ def _reason(
         return "Somebody must be trusted with the true answers."
     if here is None:
         return "None of its budgets meets the limits."
+    if not one.is_exact and limits.has_cost:
+        return "What a release costs is not known: not all columns are declared."
     if not one.answer.holds or not math.isfinite(here.loss_increase):
         return "What it costs is not known: the estimate failed its own check."
     if there is None:
@@ -338,7 +346,12 @@ def cost_sentence(cell: MechanismCell, *, kind: str) -> str:
 
 
 def mechanism_details(
-    found: Recommendation, cell: MechanismCell, limits: CheckedLimits, *, baseline: float | None
+    found: Recommendation,
+    cell: MechanismCell,
+    limits: CheckedLimits,
+    *,
+    baseline: float | None,
+    is_exact: bool,
 ) -> list[str]:
     """Return further sentences about a mechanism that trains on the true answers."""
     said = []
@@ -358,10 +371,10 @@ def mechanism_details(
         f"The guarantee covers {whole} of every person: {TITLES[found.mechanism]} at ε = "
         f"{epsilon_text(found.epsilon)}, δ = {delta_text(found.delta)}."
     )
-    if found.protects == "record":
+    if not is_exact:
         said.append(
-            "A release scales features by declared ranges and may cost more: this preview scales them by the "
-            "data. Declare ranges and categories of all columns without looking."
+            "A release encodes features by declared ranges and categories and may cost more: some are not "
+            "declared, and this preview encodes them by the data."
         )
     if limits.rate is None and limits.advantage is None:
         said.append("You set no limit on what an attacker gets.")

@@ -193,7 +193,18 @@ def preview_others(
         curve = MechanismCurve(
             mechanism=name, trust=kind.trust, protects=plans[0].protects, cells=[], audit=audit
         )
-        found.append(Compared(curve, tuple(previews)))
+        found.append(Compared(curve, tuple(previews), is_exact=not task.undeclared))
+    if task.undeclared and found:
+        listed = ", ".join(map(repr, task.undeclared[:8]))
+        more = len(task.undeclared) - 8
+        notes.append(
+            Note(
+                "columns-not-declared",
+                f"to protect whole records declare what every column can hold, from what is known without the "
+                f"data, or leave it out. Not declared: {listed}{f' and {more} more' if more > 0 else ''}. Use "
+                f"{setting('ranges')}, {setting('categories')} or {setting('drop')}.",
+            )
+        )
     if slow:
         notes.append(
             Note(

@@ -209,14 +209,16 @@ def decide(
     for other in others:
         shown, known = previewed_standings(other.curve, other.previews, limits, high)
         answer = _recommend(shown, known, limits)
-        found = Candidate(shown, known, answer)
+        found = Candidate(shown, known, answer, is_exact=other.is_exact)
         if (cell := found.cell()) is None:
             said, details = nearest_sentence(found, limits), []
         else:
             at = f"ε = {epsilon_text(answer.epsilon)}"
             said = short_sentence(answer, cell, limits, named=at, kind="estimated")
-            details = mechanism_details(answer, cell, limits, baseline=high)
-            if shown.protects == "record" and limits.has_cost:
+            details = mechanism_details(
+                answer, cell, limits, baseline=high, is_exact=other.is_exact
+            )
+            if limits.has_cost and not other.is_exact:
                 # What a release with declared ranges costs is not known from this preview.
                 answer = answer.model_copy(update={"holds": False})
             if shown.audit is not None:

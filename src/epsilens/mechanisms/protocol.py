@@ -55,6 +55,8 @@ class Task:
         Cost of randomised response at some budgets, with or without forward correction.
     declared : mapping of column to values
         Answers and ranges that were declared.
+    undeclared : tuple of str
+        Columns that a release must have declared and that are not: it will encode them in another way.
     encode : callable, optional
         Makes features as in `X` of a frame like `table`.
     """
@@ -73,6 +75,7 @@ class Task:
     alpha: float = 1.0
     cost: Callable[[Sequence[float], str | None], WhatIfDocument] | None = None
     declared: Mapping[str, Sequence[object]] | None = None
+    undeclared: tuple[str, ...] = ()
     encode: Callable[[pd.DataFrame], FloatArray] | None = None
 
     @property

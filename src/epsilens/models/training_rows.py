@@ -45,7 +45,7 @@ from epsilens.data.missing import MissingPolicy, settle_missing
 from epsilens.data.parts import OTHER, read_labels
 from epsilens.data.prepare import FEWEST_TRAINING_ROWS, observed_domain
 from epsilens.data.schema import Category, infer_schema
-from epsilens.errors import InputError, PrivacyLeakWarning, setting
+from epsilens.errors import InputError, PrivacyLeakWarning, phrase, setting
 from epsilens.models.table_encoder import (
     CategoryColumn,
     EncodedColumn,
@@ -101,7 +101,7 @@ class Declaration:
             "protect": sorted(self.protected),
             "drop": self.drop,
             "categories": self.categories,
-            "range": self.ranges,
+            "ranges": self.ranges,
             "bins": self.bins,
             "categorical": self.categorical,
         }
@@ -122,12 +122,12 @@ class Declaration:
         if twice:
             raise InputError(
                 f"column {twice[0]!r} must be declared once: by {setting('categories')}, "
-                f"{setting('range')} or {setting('bins')}."
+                f"{setting('ranges')} or {setting('bins')}."
             )
         if self.is_number and (self.label in self.categories or self.positive is not None):
             raise InputError(
                 f"the label of {setting('model', 'ridge')} is a number: declare its "
-                f"{setting('range')}, not its categories."
+                f"{setting('ranges')}, not its categories."
             )
         if not self.is_number and (self.label in self.ranges or self.label in self.bins):
             raise InputError(
@@ -298,7 +298,7 @@ def read_target(
         if not isinstance(scale, NumberColumn) or scale.low is None or scale.high is None:
             raise InputError(
                 f"the range of the label {label!r} must be declared for {setting('model', 'ridge')}: "
-                f"the noise depends on it. Use {setting('range', f'{label}=LOW:HIGH')}."
+                f"the noise depends on it. Use {setting('ranges', f'{label}=LOW:HIGH')}."
             )
         found = scale.numbers(_pointed(written, decimal_comma))
         numbers: FloatArray = np.clip(found, scale.low, scale.high)
@@ -335,23 +335,41 @@ def parse_range(text: str, names: Sequence[str]) -> NumberColumn:
     fitting = [name for name in names if text.startswith(f"{name}=")]
     name = max(fitting, key=len, default="")
     low, colon, high = text[len(name) + 1 :].partition(":")
-    refusal = InputError(
-        f"{setting('range')} must look like COL=LOW:HIGH, with the name of a column and a lower bound "
-        "below the upper one."
-    )
     if not name or not colon:
-        raise refusal
+        raise _no_range()
+    return range_column(name, (low, high))
+
+
+def range_column(name: str, ends: object) -> NumberColumn:
+    """Return the column of a declared range of numbers, or of dates like 2024-01-31.
+
+    Examples
+    --------
+    >>> range_column("age", (17, 90)).centre
+    53.5
+    """
     import pandas as pd
 
+    if not isinstance(ends, tuple | list) or len(ends) != 2:
+        raise _no_range()
     for is_date in (False, True):
-        ends = NumberColumn(name, 0.0, 1.0, is_date=is_date).numbers(
-            pd.Series([low, high], dtype=object)
+        found = NumberColumn(name, 0.0, 1.0, is_date=is_date).numbers(
+            pd.Series([str(end) for end in ends], dtype=object)
         )
-        if np.isfinite(ends).all():
+        if np.isfinite(found).all():
             break
-    if not (np.isfinite(ends).all() and 0.0 < ends[1] - ends[0] < math.inf):
-        raise refusal
-    return NumberColumn.of_range(name, float(ends[0]), float(ends[1]), is_date=is_date)
+    if not (np.isfinite(found).all() and 0.0 < found[1] - found[0] < math.inf):
+        raise _no_range()
+    return NumberColumn.of_range(name, float(found[0]), float(found[1]), is_date=is_date)
+
+
+def _no_range() -> InputError:
+    said = phrase(
+        "must have two ends for each column, such as {'age': (17, 90)}, the lower one first.",
+        command="must look like COL=LOW:HIGH, with the name of a column and a lower bound below the "
+        "upper one.",
+    )
+    return InputError(f"{setting('ranges')} {said}")
 
 
 def _typed(name: str, texts: Sequence[str]) -> tuple[Category, ...]:
