@@ -331,3 +331,26 @@ def test_near_certainty_is_no_more_than_certain():
             <= found["holder_rate_high"]
             <= 1.0
         )
+
+
+@pytest.mark.parametrize("sampled", [False, True], ids=["everybody", "a sample"])
+def test_nine_in_ten_releases_lie_within_the_range(sampled):
+    """600 releases of 900 people with three answers each; the share has a standard error of 0.0122.
+
+    With a sample the people are drawn anew for every release, as the range says.
+    """
+    rng = np.random.default_rng(5)
+    channel = RandomizedResponse(3, 1.0)
+    prior = rng.dirichlet(np.full(3, 0.8), size=900)
+    truth = np.array([rng.choice(3, p=p) for p in prior])
+    inside = 0
+    for _ in range(600):
+        people = np.sort(rng.permutation(900)[:300]) if sampled else np.arange(900)
+        beliefs = Beliefs(people, np.arange(3), np.log(prior[people]), None)
+        holder = Holder(people, truth[people], beliefs, np.log(np.full(3, 1 / 3)), 900)
+        found = holder.rate(holder.successes([channel]))
+        reports = (rng.random((900, 1)) > np.cumsum(channel.matrix[truth], axis=1)).sum(axis=1)
+        guesses = (prior * channel.matrix[:, reports].T).argmax(axis=1)
+        share = np.mean(guesses == truth)
+        inside += found["holder_rate_low"] <= share <= found["holder_rate_high"]
+    assert 0.9 - 3 * 0.0122 < inside / 600 < 0.9 + 3 * 0.0122
