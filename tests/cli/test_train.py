@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.pipeline import Pipeline
 
 import epsilens.cli.train as command
 from epsilens.channels.ledger import LEDGER_FILE
@@ -59,9 +60,9 @@ def receipt(path: Path) -> TrainingDocument:
 
 
 def test_the_model_file_predicts_as_the_model_did(survey, tmp_path, capsys, monkeypatch):
-    fitted, before = [], command._fitted
+    fitted, before = [], command._released
     monkeypatch.setattr(
-        command, "_fitted", lambda *a, **n: fitted.append(before(*a, **n)) or fitted[-1]
+        command, "_released", lambda *a, **n: fitted.append(before(*a, **n)) or fitted[-1]
     )
     people, out = make_people(), tmp_path / "model.json"
     new = pd.DataFrame({"job": ["a", "z", None], "age": [40.0, None, 1e300], "extra": 1})
@@ -73,9 +74,11 @@ def test_the_model_file_predicts_as_the_model_did(survey, tmp_path, capsys, monk
         assert run(survey, *OPTIONS, *options, "--force", out=out) == 0
         loaded = load_model(out)
         for table in (people, new):
-            ours, theirs = getattr(loaded, method)(table), getattr(fitted[-1], method)(table)
-            assert ours.tobytes() == theirs.tobytes()
-            assert loaded.predict(table).tolist() == fitted[-1].predict(table).tolist()
+            theirs = Pipeline([("encoder", fitted[-1].encoder), ("model", fitted[-1].model)])
+            assert (
+                getattr(loaded, method)(table).tobytes() == getattr(theirs, method)(table).tobytes()
+            )
+            assert loaded.predict(table).tolist() == theirs.predict(table).tolist()
         assert loaded.classes_.tolist() == ["no", "yes"]
         assert loaded[-1].receipt_ == json.loads(
             (tmp_path / "model.receipt.json").read_text("utf-8")
@@ -198,10 +201,9 @@ def test_what_is_not_declared_is_named_at_once_with_a_command(survey, tmp_path, 
     ("options", "words"),
     [
         (["--mechanism=randomised-response"], "use `epsilens randomise`"),
-        (["--mechanism=dp-sgd"], "the extra `torch`"),
-        (["--mechanism=dp-ebm"], "the extra `trees`"),
-        (["--mechanism=synthetic-aim"], "the extra `synthetic`"),
-        (["--mechanism=magic"], "must be noisy-descent or output-perturbation here, got 'magic'"),
+        (["--mechanism=dp-ebm"], "`--x-bound` must be left out for dp-ebm"),
+        (["--mechanism=synthetic-aim"], "`--x-bound` must be left out for synthetic-aim"),
+        (["--mechanism=magic"], "dp-sgd, dp-ebm or synthetic-aim here, got 'magic'"),
         (["--epsilon=0"], "`--epsilon` must be"),
         (["--epsilon=inf"], "`--epsilon` must be"),
         (["--delta=2"], "`--delta` must lie between 0 and 1"),
@@ -533,7 +535,7 @@ def test_a_model_that_contradicts_its_receipt_is_not_loaded(survey, tmp_path):
         (good | {"x_bound": 3.5}, "x_bound"),
         (stated(x_bound=1.0), "x_bound"),
         (stated(mechanism="output-perturbation"), "the mechanism"),
-        (stated(mechanism="dp-sgd", provenance=origin | {"method": "dp-sgd"}), "the mechanism"),
+        (stated(mechanism="dp-sgd", provenance=origin | {"method": "dp-sgd"}), "μ and ρ"),
         (stated(n_steps=None), "the mechanism"),
         (stated(protects="answer"), "what it protects"),
         (stated(columns=["age", "smokes"]), "what it protects"),

@@ -42,6 +42,7 @@ OPTIONAL = {
     "mechanisms/dp_ebm.py": {"interpret"},
     "mechanisms/synthetic_aim.py": {"mbi"},
     "models/opacus_reference.py": {"opacus", "torch"},
+    "models/opacus_release.py": {"torch"},
     "models/ray_connection.py": {"ray"},
     "models/torch_head.py": {"torch"},
     "valuation/ckks.py": {"tenseal"},

@@ -41,6 +41,11 @@ def receipt_of(out: Path) -> Path:
     return out.with_name(f"{name}.receipt.json")
 
 
+def synthetic_of(out: Path) -> Path:
+    """Return where the synthetic table of a model is."""
+    return out.with_name(f"{out.stem}.synthetic.csv")
+
+
 def new_id(*, simulated: bool) -> dict[str, str]:
     """Return the setting that tells a release from all others; none for a simulation, which is no release.
 
@@ -66,7 +71,8 @@ def is_pending(receipt: Path) -> bool:
 def replaces_release(out: Path, *, force: bool) -> bool:
     """Say whether an earlier release is replaced; refuse that unless it was asked for."""
     receipt = receipt_of(out)
-    existing = [path for path in (out, receipt) if path.exists()]
+    files = (out, receipt, *([synthetic_of(out)] if out.suffix.lower() == ".json" else []))
+    existing = [path for path in files if path.exists()]
     if existing == [receipt] and is_pending(receipt):
         return False  # a release that was stopped before its table appeared
     if existing and not force:
@@ -270,14 +276,21 @@ def _pending(new: Receipt, earlier: Receipt | None, *, replaces: bool) -> Receip
 def _both_trainings(new: TrainingDocument, earlier: TrainingDocument | None) -> TrainingDocument:
     """Return the receipt of two models, of which one may be there: budgets add up, advantages join."""
     from epsilens.document.training import join_lines
+    from epsilens.mechanisms._composition import replaced_budget
+
+    def budget(one: Any) -> tuple[float, float]:
+        # A total has no mechanism, and is about a replaced record already.
+        return replaced_budget(getattr(one, "mechanism", ""), one.epsilon, one.delta)
 
     def joined(one: Any, other: Any) -> dict[str, float]:
         # Nothing is known of a model without a receipt.
         if other is None:
             return {"epsilon": math.inf, "delta": one.delta, "advantage": 1.0}
+        budgets = zip(budget(one), budget(other), strict=True)
+        epsilon, delta = (math.fsum(pair) for pair in budgets)
         return {
-            "epsilon": one.epsilon + other.epsilon,
-            "delta": min(1.0, one.delta + other.delta),
+            "epsilon": epsilon,
+            "delta": min(1.0, delta),
             "advantage": 1.0 - (1.0 - one.advantage) * (1.0 - other.advantage),
         }
 

@@ -8,51 +8,41 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from epsilens._types import Progress
 from epsilens.cli.option_groups import Help, Without, choice, option, option_groups, switch
 from epsilens.cli.options import (
     Data,
     Label,
     TableOptions,
-    categories_of,
-    comma_list,
-    delimiter_from,
-    mapping_of_bins,
-    require_text,
 )
 from epsilens.cli.output import (
     Force,
     Json,
     Quiet,
     check_target,
-    held_warnings,
     print_json,
     show_progress,
-    typed_command,
 )
-from epsilens.errors import InputError, PrivacyLeakWarning, setting
-from epsilens.notes import Note
+from epsilens.errors import InputError, setting
 
 if TYPE_CHECKING:
     import pandas as pd
     from sklearn.pipeline import Pipeline
 
-    from epsilens.document import EarlierRelease, ReleaseDocument, TrainingDocument
+    from epsilens.document import TrainingDocument
+    from epsilens.mechanisms import Mechanism
+    from epsilens.mechanisms._release import Released
     from epsilens.models.training_rows import Declaration, TrainingRows
 
 ProtectsChoice = Literal["answer", "record"]
 """What the claim covers."""
 
-TRAINABLE = ("noisy-descent", "output-perturbation")
+TRAINABLE = ("noisy-descent", "output-perturbation", "dp-sgd", "dp-ebm", "synthetic-aim")
+"""Mechanisms that this command can release."""
 ELSEWHERE = {
     "randomised-response": "It protects answers before training: use `epsilens randomise`.",
     "randomised-response-corrected": "It protects answers before training: use `epsilens randomise`.",
-    "dp-sgd": "Networks are released by Opacus, with the extra `torch`.",
-    "dp-ebm": "Additive models are released by interpret-core, with the extra `trees`.",
-    "synthetic-aim": "Synthetic tables are released by OpenDP, with the extra `synthetic`.",
 }
 _PRIVACY = "Privacy"
-_NO_TOTAL = "No total can be claimed for these releases together"
 
 
 @option_groups
@@ -61,16 +51,26 @@ def train(
     label: Label,
     mechanism: Annotated[
         str,
-        option("noisy-descent, or output-perturbation, which ridge needs.", "NAME", panel=_PRIVACY),
+        option(
+            "noisy-descent, output-perturbation (which ridge needs), dp-sgd, dp-ebm or synthetic-aim.",
+            "NAME",
+            panel=_PRIVACY,
+        ),
     ],
     epsilon: Annotated[float, option("Budget ε of the model.", "E", panel=_PRIVACY)],
     out: Annotated[
-        Path, option("The model: model.json, with model.receipt.json beside it.", "FILE")
+        Path,
+        option(
+            "The model: model.json, with model.receipt.json beside it, and model.synthetic.csv of "
+            "synthetic-aim.",
+            "FILE",
+        ),
     ],
     x_bound: Annotated[
         float | None,
         option(
-            "Length that longer encoded rows are shrunk to, the intercept's constant included.",
+            "Length that longer encoded rows are shrunk to, the intercept's constant included. Not for "
+            "dp-ebm and synthetic-aim.",
             "B",
             panel=_PRIVACY,
         ),
@@ -112,7 +112,8 @@ def train(
     total_budget: Annotated[
         float | None,
         option(
-            "Refuse if all releases of these records together would spend more than this ε.",
+            "Refuse if all releases of these records together would spend more than this ε. It is about a "
+            "replaced record: the ε of dp-sgd, dp-ebm and synthetic-aim counts twice.",
             "B",
             "--budget",
             panel=_PRIVACY,
@@ -176,21 +177,36 @@ def train(
     Example: [bold]epsilens train survey.csv --label smokes --categories "smokes=no|yes"
     --mechanism noisy-descent --epsilon 1 --x-bound 4 --out model.json[/bold]
     """
+    from contextlib import ExitStack
+
+    import numpy as np
+    from sklearn.pipeline import Pipeline
+
     from epsilens._validate import as_positive, as_share
     from epsilens.cli.release_files import (
         receipt_of,
         replaces_release,
+        synthetic_of,
         write_release,
     )
+    from epsilens.cli.training_input import (
+        check_lines,
+        read_declaration,
+        read_training,
+        require_declared,
+        training_delta,
+    )
+    from epsilens.cli.training_receipt import earlier_lines, training_receipt
     from epsilens.data.atomic import replacing, target_file
     from epsilens.document import to_json
     from epsilens.document.wording import delta_text
+    from epsilens.mechanisms._composition import replaced_budget
     from epsilens.models.model_file import model_text
     from epsilens.models.training_rows import training_rows
 
     began = datetime.datetime.now(datetime.UTC)
     is_record = protects == "record"
-    _check_mechanism(mechanism, table.model)
+    kind = _check_mechanism(mechanism, table.model, x_bound)
     as_positive(epsilon, name="epsilon")
     if delta is not None:
         as_share(delta, name="delta")
@@ -199,71 +215,81 @@ def train(
     limit = None if total_budget is None else as_positive(total_budget, name="budget")
     if out.is_symlink():
         out = target_file(out)
-    receipt_file = receipt_of(out)
+    receipt_file, table_file = receipt_of(out), synthetic_of(out)
     sources: dict[str, str | Path | None] = {"the data": data, "the test data": test}
     sources |= {f"the receipt {Path(name).name!r}": name for name in after or ()}
     check_target(out, sources=sources, suffixes=(".json",))
     check_target(receipt_file, sources=sources | {"the model": out})
+    check_target(table_file, sources=sources | {"the model": out})
     replaces = not check and replaces_release(out, force=force)
 
     with show_progress(quiet=quiet or json) as progress:
         progress(0, 2, "reading")
-        frame, written, decimal_comma = _read(data, table, is_record=is_record)
-        declaration = _declaration(
+        frame, written, decimal_comma = read_training(data, table, is_record=is_record)
+        declaration = read_declaration(
             table, list(map(str, frame.columns)), protect, range_, is_record=is_record
         )
-        _require_declared(
+        require_declared(
             declaration,
             written,
-            x_bound=x_bound,
+            lacks_bound=x_bound is None and kind.shrinks_rows,
             delta=delta,
             is_record=is_record,
             simulated=seed is not None,
             decimal_comma=decimal_comma,
         )
-        assert x_bound is not None  # noqa: S101  # refused above
-        earlier = _earlier(after or (), declaration, is_record=is_record)
+        earlier = earlier_lines(after or (), declaration, is_record=is_record)
         progress(1, 2, "reading")
         rows = training_rows(frame, written, declaration, decimal_comma=decimal_comma)
         if check:
-            _print_check(rows, written, declaration, x_bound)
+            for line in check_lines(rows, written, declaration, x_bound):
+                _echo(line)
             return
         progress(2, 2, "reading")
-        budget = _delta(delta, len(rows.target), simulated=seed is not None)
+        budget = training_delta(delta, len(rows.target), simulated=seed is not None)
         planned = None
         if seed is None:
-            planned = _planned(data, frame, table.label, epsilon, limit)
-        pipeline = _fitted(
+            spent, _ = replaced_budget(mechanism, epsilon, budget)
+            planned = _planned(data, frame, table.label, spent, limit)
+        released = _released(
             rows,
             declaration,
             mechanism=mechanism,
+            coef_bound=coef_bound,
+            # A protected feature moves the row itself: the noise is that of a replaced record.
+            unit="record" if len(declaration.protected) > 1 else "answer",
             epsilon=epsilon,
             delta=budget,
             x_bound=x_bound,
-            # A protected feature moves the row itself: the noise is that of a replaced record.
-            protects="record" if len(declaration.protected) > 1 else "answer",
             n_steps=n_steps,
-            coef_bound=coef_bound,
             seed=seed,
             progress=progress,
         )
-    document = _receipt(
-        pipeline,
+    document = training_receipt(
+        released,
         rows,
         declaration,
-        mechanism=mechanism,
+        mechanism=kind.name,
         protects=protects,
         epsilon=epsilon,
         delta=budget,
+        x_bound=x_bound,
         earlier=earlier,
         began=began,
         seed=seed,
         replaces=replaces,
     )
-    text = model_text(pipeline, document)
+    pipeline = Pipeline([("encoder", released.encoder), ("model", released.model)])
+    text, made = model_text(pipeline, document), released.table
+    if made is not None:
+        labels = np.array(list(rows.classes), dtype=object)[made.iloc[:, -1].to_numpy()]
+        made = made.iloc[:, :-1].assign(**{table.label: labels})
 
     def write(announce: Any) -> None:
-        with replacing(out, announce=announce) as scratch:
+        with ExitStack() as stack:
+            if made is not None:
+                made.to_csv(stack.enter_context(replacing(table_file)), index=False)
+            scratch = stack.enter_context(replacing(out, announce=announce))
             scratch.write_bytes(text.encode("utf-8"))
 
     write_release(write, document, out=out, planned=planned, force=force)
@@ -279,15 +305,19 @@ def train(
         remarks.append(_measured(pipeline, test, table, declaration))
     _print(document, remarks if not quiet else remarks[-1:] * (test is not None))
     if not quiet:
-        _echo(f"Written: {out} and {receipt_file}")
+        files = [out, *([] if made is None else [table_file])]
+        _echo(f"Written: {', '.join(map(str, files))} and {receipt_file}")
 
 
-def _check_mechanism(name: str, model: str) -> None:
-    """Refuse a mechanism that this command does not train, and say who does."""
+def _check_mechanism(name: str, model: str, x_bound: float | None) -> type[Mechanism]:
+    """Return a mechanism; refuse one that cannot release here, before anything is read."""
+    from epsilens._validate import require_extra
+    from epsilens.mechanisms import mechanism_class
+
     if name not in TRAINABLE:
         raise InputError(
             argument="mechanism",
-            expected=f"{' or '.join(TRAINABLE)} here",
+            expected=f"{', '.join(TRAINABLE[:-1])} or {TRAINABLE[-1]} here",
             got=repr(name),
             hint=ELSEWHERE.get(name),
         )
@@ -297,217 +327,88 @@ def _check_mechanism(name: str, model: str) -> None:
             expected=f"output-perturbation for {setting('model', 'ridge')}",
             got=repr(name),
         )
-
-
-def _read(
-    data: str, table: TableOptions, *, is_record: bool
-) -> tuple[pd.DataFrame, pd.DataFrame, bool]:
-    """Return the table with its types, the table as it is written, and whether 1,5 is a number."""
-    from epsilens.data.fields import read_fields
-
-    found = read_fields(
-        data,
-        delimiter=delimiter_from(table.delimiter),
-        encoding=table.encoding,
-        detect=not is_record,
-    )
-    frame = found.written if is_record else found.typed()
-    return frame, found.written, found.decimal_comma
-
-
-def _declaration(
-    table: TableOptions,
-    names: Sequence[str],
-    protect: Sequence[str] | None,
-    ranges: Sequence[str] | None,
-    *,
-    is_record: bool,
-) -> Declaration:
-    from epsilens._validate import require_unique
-    from epsilens.models.training_rows import Declaration, parse_range
-
-    require_text(ranges, option="--range")
-    if is_record and (table.missing != "auto" or table.categorical):
+    found = mechanism_class(name)
+    if x_bound is not None and not found.shrinks_rows:
         raise InputError(
-            "with `--protects record` nothing is learnt from the data: declare codes with "
-            "`--categories`, and leave out `--missing` and `--categorical`."
+            f"{setting('x_bound')} must be left out for {name}: it cuts columns to their ranges and shrinks "
+            "no rows."
         )
-    parsed = [parse_range(text, names) for text in ranges or ()]
-    require_unique((column.name for column in parsed), what="columns in `--range`")
-    protected = {table.label, *comma_list(protect)}
-    found = Declaration(
-        label=table.label,
-        protected=frozenset(names) if is_record else frozenset(protected),
-        categories=categories_of(table.categories, protected=names),
-        ranges={column.name: column for column in parsed},
-        bins=mapping_of_bins(table.bins),
-        drop=comma_list(table.drop),
-        categorical=comma_list(table.categorical),
-        positive=table.positive,
-        missing=table.missing,
-        is_number=table.model == "ridge",
-    )
-    found.check(names)
+    if found.extra is not None:
+        require_extra(found.extra, f"the mechanism {name}", *found.release_packages)
+    if reason := found.audit_refusal():
+        raise InputError(argument="mechanism", expected="another one", got=repr(name), hint=reason)
     return found
-
-
-def _require_declared(
-    declaration: Declaration,
-    written: pd.DataFrame,
-    *,
-    x_bound: float | None,
-    delta: float | None,
-    is_record: bool,
-    simulated: bool,
-    decimal_comma: bool,
-) -> None:
-    """Refuse a claim of which something is not declared: all at once, with a command to copy.
-
-    Whether it is refused follows from the options and the header. The command suggests a range for a
-    column if most of its values are numbers; it has no value of the data.
-    """
-    import shlex
-
-    import numpy as np
-
-    from epsilens.document.wording import delta_text
-    from epsilens.models.table_encoder import NumberColumn
-
-    undeclared = declaration.undeclared(list(map(str, written.columns)))
-    if simulated and not is_record and not declaration.is_number:
-        # A simulation claims nothing: its classes may be observed; that warns.
-        undeclared = [name for name in undeclared if name != declaration.label]
-    lacking = ["--x-bound 4"] * (x_bound is None)
-    if is_record and delta is None:
-        lacking.append(f"--delta {delta_text(_usual_delta(len(written)))}")
-    if not undeclared and not lacking:
-        return
-    for name in undeclared:
-        numbers = NumberColumn(name, 0.0, 1.0).numbers(
-            written[name].astype(str).str.replace(",", ".") if decimal_comma else written[name]
-        )
-        is_number = float(np.isfinite(numbers).mean()) > 0.5
-        is_number = declaration.is_number if name == declaration.label else is_number
-        typed = f"{name}=LOW:HIGH" if is_number else f"{name}=A|B|C"
-        lacking.append(f"{'--range' if is_number else '--categories'} {shlex.quote(typed)}")
-    what = [f"`{part.split()[0]}`" for part in lacking if part.startswith(("--x", "--d"))]
-    what += [f"what {', '.join(map(repr, undeclared))} can hold"] * bool(undeclared)
-    claim = "a record" if is_record else "the answers"
-    raise InputError(
-        f"to protect {claim} {' and '.join(what)} must be declared, from what is known without the "
-        f"data. Complete and run: {typed_command()} {' '.join(lacking)}"
-        + (" (or leave columns out with `--drop`)" if is_record and undeclared else "")
-    )
-
-
-def _usual_delta(n_records: int) -> float:
-    """Return a power of ten well below one over the number of records."""
-    return 10.0 ** -(len(str(n_records)) + 1)
-
-
-def _delta(delta: float | None, n_records: int, *, simulated: bool) -> float:
-    """Return the δ that is used; refuse one that would allow to publish a whole record."""
-    usual = float(f"{_usual_delta(n_records):g}")
-    if delta is None:
-        return usual
-    if delta >= 1 / n_records:
-        note = Note(
-            "large-delta",
-            f"{setting('delta')} is not below 1/{n_records}, one over the number of training records: it "
-            f"would allow to publish a whole record. Use for instance {usual:g}.",
-        )
-        if not simulated:
-            raise InputError(note.text)
-        note.warn(PrivacyLeakWarning, stacklevel=2)
-    return delta
 
 
 def _planned(
     data: str, frame: pd.DataFrame, label: str, epsilon: float, limit: float | None
 ) -> Any:
-    """Find the ledger, where the ε of a model counts once for the record."""
+    """Find the ledger, where the ε of a replaced record counts once."""
     from epsilens.channels import Budget
     from epsilens.cli.release_files import PlannedRelease
 
     return PlannedRelease.of(data, frame, Budget({label: epsilon}), limit=limit)
 
 
-def _fitted(
+def _released(
     rows: TrainingRows,
     declaration: Declaration,
     *,
     mechanism: str,
-    epsilon: float,
-    delta: float,
-    x_bound: float,
-    protects: ProtectsChoice,
-    n_steps: int,
     coef_bound: float | None,
-    seed: int | None,
-    progress: Progress,
-) -> Pipeline:
-    """Return the encoder and the fitted private model."""
+    **settings: Any,
+) -> Released:
+    """Return the release of a mechanism, its classes as they are declared."""
     import numpy as np
-    from sklearn.pipeline import Pipeline
 
-    from epsilens.models.table_encoder import TableEncoder
+    from epsilens.mechanisms import mechanism_class
+    from epsilens.mechanisms._release import Training
+    from epsilens.models.training_rows import class_array
 
-    encoder = TableEncoder(rows.columns)
-    X = encoder.transform(rows.frame)
     if declaration.is_number:
-        model = _fitted_ridge(
-            X, rows, declaration, epsilon, delta, x_bound, coef_bound=coef_bound, seed=seed
+        return _released_ridge(rows, declaration, coef_bound=coef_bound, **settings)
+    # By numbers: what kind of labels they seem to be must not depend on who gave which.
+    place = {value: number for number, value in enumerate(rows.classes)}
+    found = mechanism_class(mechanism).release(
+        Training(
+            frame=rows.frame,
+            columns=rows.columns,
+            y=np.array([place[value] for value in rows.target], dtype=np.intp),
+            n_classes=len(rows.classes),
+            **settings,
         )
-    else:
-        from epsilens.models.private_logistic import PrivateLogisticRegression
-        from epsilens.models.training_rows import class_array
-
-        # By numbers: what kind of labels they seem to be must not depend on who gave which.
-        place = {value: number for number, value in enumerate(rows.classes)}
-        model = PrivateLogisticRegression(
-            epsilon=epsilon,
-            delta=delta,
-            x_bound=x_bound,
-            protects=protects,
-            n_steps=n_steps,
-            classes=range(len(rows.classes)),
-            mechanism=mechanism,  # type: ignore[arg-type]
-            random_state=seed,
-        )
-        add_noise, n_done = model._noisy, 0
-
-        def counted(*values: Any) -> Any:
-            nonlocal n_done
-            n_done += 1
-            progress(n_done, n_steps, "training")
-            return add_noise(*values)
-
-        model.__dict__["_noisy"] = counted  # counts the steps, for whoever waits
-        model.fit(X, np.array([place[value] for value in rows.target]))
-        del model.__dict__["_noisy"]
-        model.classes, model.classes_ = list(rows.classes), class_array(rows.classes)
-    return Pipeline([("encoder", encoder), ("model", model)])
+    )
+    found.model.classes_ = class_array(rows.classes)
+    if hasattr(found.model, "classes"):
+        found.model.classes = list(rows.classes)
+    return found
 
 
-def _fitted_ridge(
-    X: Any,
+def _released_ridge(
     rows: TrainingRows,
     declaration: Declaration,
+    *,
     epsilon: float,
     delta: float,
     x_bound: float,
-    *,
     coef_bound: float | None,
     seed: int | None,
-) -> Any:
+    **_: Any,
+) -> Released:
     """Return a ridge model of the label's distance from the middle of its range."""
+    import math
+
+    from epsilens.mechanisms import gaussian_advantage
+    from epsilens.mechanisms._release import Released
     from epsilens.models.ball_ridge import least_penalty
     from epsilens.models.gaussian_release import rho_of_epsilon
     from epsilens.models.private_model import SOLVER_ALLOWANCE
     from epsilens.models.private_ridge import PrivateRidge
     from epsilens.models.ridge_bounds import PENALTY_RANGE, balanced_alpha
-    from epsilens.models.table_encoder import NumberColumn
+    from epsilens.models.table_encoder import NumberColumn, TableEncoder
 
+    encoder = TableEncoder(rows.columns)
+    X = encoder.transform(rows.frame)
     scale = declaration.column(declaration.label)
     assert isinstance(scale, NumberColumn)  # noqa: S101  # refused before
     half = float(scale.high or 0.0) - scale.centre
@@ -532,197 +433,19 @@ def _fitted_ridge(
         random_state=seed,
     ).fit(X, rows.target - scale.centre)
     model.intercept_ += scale.centre
-    return model
-
-
-def _earlier(
-    receipts: Sequence[str], declaration: Declaration, *, is_record: bool
-) -> list[EarlierRelease]:
-    """Return the lines of the earlier releases; refuse receipts that cannot be added up."""
-    from epsilens.document import ReleaseDocument, TrainingDocument, load_document
-    from epsilens.document.training import join_lines
-
-    sources: list[list[EarlierRelease]] = []
-    for name in receipts:
-        path = Path(name)
-        try:
-            document = load_document(path)
-        except InputError:
-            raise _no_receipt(path, "cannot be read as a receipt") from None
-        if not isinstance(document, TrainingDocument | ReleaseDocument):
-            raise _no_receipt(path, "is another document")
-        if document.simulated:
-            raise _no_receipt(path, "is of a simulation, which counts for nothing", "Leave it out")
-        is_whole = isinstance(document, TrainingDocument) and document.protects == "record"
-        if is_record and not is_whole:
-            problem = "protects answers, which proves nothing of a whole record"
-            raise _no_receipt(path, problem, _NO_TOTAL)
-        if not is_whole and not declaration.protected <= set(document.columns):
-            open_ones = sorted(declaration.protected - set(document.columns))
-            problem = f"does not protect {', '.join(map(repr, open_ones))}"
-            raise _no_receipt(path, problem, _NO_TOTAL)
-        sources.append(_lines(document, path, declaration.protected))
-    return join_lines(*sources)
-
-
-def _lines(
-    document: TrainingDocument | ReleaseDocument, path: Path, protected: frozenset[str]
-) -> list[EarlierRelease]:
-    """Return the lines of a release and of those that it has added up."""
-    from epsilens.cli.release_files import identity_of
-    from epsilens.document import EarlierRelease
-
-    identity = identity_of(path, document)
-    if document.kind == "training":
-        own = EarlierRelease(
-            receipt=identity,
-            mechanism=document.mechanism,
-            epsilon=document.epsilon,
-            delta=document.delta,
-            mu=document.mu,
-        )
-        return [own, *document.total.earlier]
-    sizes = document.provenance.settings.get("n_categories")
-    return [
-        EarlierRelease(
-            receipt=identity,
-            mechanism="randomised-response",
-            epsilon=document.epsilon[column],
-            delta=0.0,
-            n_categories=sizes.get(column) if isinstance(sizes, dict) else None,
-        )
-        for column in document.columns
-        if column in protected
-    ]
-
-
-def _no_receipt(
-    path: Path, problem: str, hint: str = "Name the receipt that stands beside the release"
-) -> InputError:
-    return InputError(
-        f"`--after` must name receipts of releases that protect what this one does, but {path.name!r} "
-        f"{problem}. {hint}."
-    )
-
-
-def _receipt(
-    pipeline: Pipeline,
-    rows: TrainingRows,
-    declaration: Declaration,
-    *,
-    mechanism: str,
-    protects: str,
-    epsilon: float,
-    delta: float,
-    earlier: Sequence[EarlierRelease],
-    began: datetime.datetime,
-    seed: int | None,
-    replaces: bool,
-) -> TrainingDocument:
-    """Return the receipt: arguments, names and counts. No time is measured that depends on records."""
-    import math
-
-    from epsilens.cli.randomise import EARLIER_RELEASE
-    from epsilens.cli.release_files import new_id
-    from epsilens.document import EarlierRelease, Provenance, TrainingDocument
-    from epsilens.mechanisms import gaussian_advantage
-    from epsilens.mechanisms._composition import compose
-
-    model = pipeline.steps[-1][1]
-    if declaration.is_number:
-        rho: float | None = model.rho_
-        mu: float | None = math.sqrt(2.0 * model.rho_)
-        advantage = gaussian_advantage(math.sqrt(2.0 * model.rho_))
-    else:
-        mu, advantage = model.mu_, model.advantage_
-        rho = None if mu is None else mu * mu / 2.0
-    own = EarlierRelease(receipt="this", mechanism=mechanism, epsilon=epsilon, delta=delta, mu=mu)
-    n_before = len({release.receipt for release in earlier})
-    total = compose([own, *earlier], n_releases=n_before + 1)
-    if not earlier:
-        total = total.model_copy(update={"epsilon": epsilon, "advantage": advantage})
-    notes = [*rows.notes, *(note for note in held_warnings() if note.code != "released-before")]
-    if replaces:
-        notes.append(EARLIER_RELEASE)
-        EARLIER_RELEASE.warn(PrivacyLeakWarning, stacklevel=2)
-    columns = sorted(declaration.protected - set(declaration.drop))
-    what = "record" if protects == "record" else f"person's answers in {', '.join(columns)}"
-    return TrainingDocument(
-        provenance=Provenance(
-            method=mechanism,
-            settings={
-                "label": declaration.label,
-                "drop": list(declaration.drop),
-                "protects": protects,
-                "n_classes": len(rows.classes),
-                **new_id(simulated=seed is not None),
-            },
-            seed=seed,
-            simulated=seed is not None,
-        ),
-        notes=notes,
-        number_types={}
-        if seed is not None
-        else {"epsilon": "proven", "delta": "proven", "advantage": "proven", "total": "proven"},
-        mechanism=mechanism,  # type: ignore[arg-type]
-        model="ridge" if declaration.is_number else "logistic",
-        trust="curator",
-        protects=protects,  # type: ignore[arg-type]
-        neighbours=f"tables with equally many rows that differ in one {what}",
-        label=declaration.label,
-        columns=columns,
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        mu=mu,
-        sigma=model.sigma_,
-        advantage=advantage,
-        x_bound=model.x_bound,
-        n_steps=model.n_steps if mechanism == "noisy-descent" else None,
-        rows=len(rows.target),
-        time=f"{began:%Y-%m-%dT%H:%M:%SZ}",
-        simulated=seed is not None,
-        total=total.model_copy(update={"earlier": list(earlier)}),
-    )
-
-
-def _print_check(
-    rows: TrainingRows, written: pd.DataFrame, declaration: Declaration, x_bound: float
-) -> None:
-    """Print what the declarations and the bound would change. For the curator alone."""
-    import numpy as np
-
-    from epsilens.models.ridge_bounds import row_norms
-    from epsilens.models.table_encoder import NumberColumn, TableEncoder, category_codes
-
-    _echo("Not private: for whoever holds the table. Nothing was trained.")
-    for column in rows.columns:
-        values = rows.frame[column.name]
-        if isinstance(column, NumberColumn):
-            numbers = column.numbers(values)
-            n_other = int(np.isnan(numbers).sum())
-            n_cut = 0
-            if column.low is not None and column.high is not None:
-                n_cut = int(((numbers < column.low) | (numbers > column.high)).sum())
-            counts = f"{n_other:,} without a number, {n_cut:,} beyond the range"
-        else:
-            counts = f"{int((category_codes(values, column.categories) < 0).sum()):,} undeclared"
-        _echo(f"  {column.name}: {counts}")
-    if declaration.label in declaration.categories:
-        codes = category_codes(written[declaration.label], list(rows.classes))
-        _echo(f"  {declaration.label}: {int((codes < 0).sum()):,} undeclared")
-    lengths = np.hypot(row_norms(TableEncoder(rows.columns).transform(rows.frame)), 1.0)
-    _echo(f"  rows longer than {x_bound:g}: {float((lengths > x_bound).mean()):.1%}")
+    mu = math.sqrt(2.0 * model.rho_)
+    return Released(encoder, model, gaussian_advantage(mu), mu, model.rho_, model.sigma_)
 
 
 def _measured(pipeline: Pipeline, test: str, table: TableOptions, declaration: Declaration) -> str:
     """Return how good the model is on test data."""
     import numpy as np
 
+    from epsilens.cli.training_input import read_training
     from epsilens.models.table_encoder import category_codes
     from epsilens.models.training_rows import read_target
 
-    frame, written, decimal_comma = _read(test, table, is_record=False)
+    frame, written, decimal_comma = read_training(test, table, is_record=False)
     end = "Measured on the test data and not private."
     if declaration.is_number:
         target, _ = read_target(

@@ -95,9 +95,10 @@ def training_view(document: TrainingDocument) -> View:
         field_row(document, "epsilon", "ε", epsilon_text, kind),
         field_row(document, "delta", "δ", delta_text, kind),
         field_row(document, "advantage", "advantage", at_most_text, kind),
-        field_row(document, "x_bound", "rows shrunk to", "{:g}".format),
-        field_row(document, "rows", "training records", "{:,}".format),
     ]
+    if document.x_bound is not None:
+        rows.append(field_row(document, "x_bound", "rows shrunk to", "{:g}".format))
+    rows.append(field_row(document, "rows", "training records", "{:,}".format))
     end = ", if this were real." if document.simulated else " (proven)."
     sentences = [
         f"At most {at_most_text(document.advantage)} of the answers that the rest of the data do not give "
@@ -116,7 +117,8 @@ def training_view(document: TrainingDocument) -> View:
             "Simulated: a seed was given, so whoever knows it can undo the noise. "
             "Do not publish this model."
         )
-    title = f"A {document.model} model of {document.label} that may be published."
+    article = "An" if document.model == "additive" else "A"
+    title = f"{article} {document.model} model of {document.label} that may be published."
     if document.simulated:
         title = f"A simulated {document.model} model of {document.label}."
     return View(title, rows=tuple(rows), sentences=tuple(sentences), notes=tuple(notes))

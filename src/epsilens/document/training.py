@@ -37,11 +37,13 @@ class EarlierRelease(Part):
     mechanism: StrictStr
     """Its mechanism."""
     epsilon: NonNegative
-    """Its ε."""
+    """Its ε, for a changed answer or a replaced record."""
     delta: Share
-    """Its δ."""
+    """Its δ, for the same."""
     mu: OptionalNonNegative = None
     """Sensitivity over noise of a Gaussian release; null for another mechanism."""
+    advantage: Share | None = None
+    """Its advantage; null where it follows from the numbers beside it."""
     n_categories: Count | None = None
     """Number of possible answers of randomised response; null for another mechanism."""
 
@@ -74,9 +76,9 @@ class PrivacyTotal(Part):
     """
 
     epsilon: NonNegative
-    """ε of all releases together, at `delta`."""
+    """ε of all releases together, at `delta`, for a changed answer or a replaced record."""
     delta: Share
-    """Sum of the δ of all releases."""
+    """Sum of the δ of all releases, for the same."""
     advantage: Share
     """Largest total variation distance between what two answers, or records, of a person lead to."""
     n_releases: Count
@@ -100,14 +102,14 @@ class TrainingDocument(DocumentHead):
     """The kind of document."""
     mechanism: MechanismName
     """The mechanism that protects."""
-    model: Literal["logistic", "ridge"]
+    model: Literal["logistic", "ridge", "additive"]
     """The model that was trained."""
     trust: Trust
     """Who must be trusted with the true answers."""
     protects: Protects
     """Whether the answers of a person are protected, or the whole record."""
     neighbours: StrictStr
-    """What differs between two tables that cannot be told apart."""
+    """What differs between two tables that cannot be told apart: for ε and δ, and for the advantage."""
     label: StrictStr
     """The column that the model predicts."""
     columns: Names
@@ -117,15 +119,15 @@ class TrainingDocument(DocumentHead):
     delta: Share
     """The budget δ."""
     rho: OptionalNonNegative = None
-    """The budget of zero-concentrated differential privacy; null if the noise is not Gaussian."""
+    """The budget of zero-concentrated differential privacy; null if none is accounted for."""
     mu: OptionalNonNegative = None
-    """Sensitivity over noise of the whole training; null if the noise is not Gaussian."""
+    """Sensitivity over noise of the whole training, for a replacement; null if the noise is not Gaussian."""
     sigma: OptionalNonNegative = None
-    """Standard deviation of the noise on each number that was released or summed up."""
+    """Standard deviation of the noise on each number that was released or summed up; null if it varies."""
     advantage: Share
     """Largest total variation distance between what two answers, or records, of a person lead to."""
-    x_bound: NonNegative
-    """Length that longer rows of features were shrunk to."""
+    x_bound: OptionalNonNegative = None
+    """Length that longer rows of features were shrunk to; null if none were shrunk."""
     n_steps: Count | None = None
     """Number of noisy steps; null for a mechanism without steps."""
     rows: Count

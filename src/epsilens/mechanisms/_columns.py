@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from epsilens._types import FloatArray
 from epsilens.mechanisms.protocol import Runs, Task
+from epsilens.models.table_encoder import CategoryColumn, EncodedColumn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,6 +56,20 @@ class PublicColumn:
                 found.append(cls(str(name), -0.5, len(categories) - 0.5, categories))
         return found
 
+    @classmethod
+    def of_encoded(cls, columns: Sequence[EncodedColumn]) -> list[PublicColumn]:
+        """Return encoded columns, of which each number has a range."""
+        found = []
+        for column in columns:
+            if isinstance(column, CategoryColumn):
+                n = len(column.categories)
+                found.append(cls(column.name, -0.5, n - 0.5, tuple(column.categories)))
+            else:
+                low, high = column.low, column.high
+                assert low is not None and high is not None  # noqa: PT018, S101  # `ranged`
+                found.append(cls(column.name, low, high))
+        return found
+
     def places(self, table: pd.DataFrame) -> FloatArray:
         """Return the places of the values, (n,); a missing number lies in the middle."""
         values = table[self.name]
@@ -72,7 +87,10 @@ class PublicColumn:
 
     def bins(self, table: pd.DataFrame, most: int) -> NDArray[np.int64]:
         """Return the bins of the values, (n,), of equal width."""
-        places = self.places(table)
+        return self.cut(self.places(table), most)
+
+    def cut(self, places: FloatArray, most: int) -> NDArray[np.int64]:
+        """Return the bins of places, (n,)."""
         if self.categories is not None:
             return places.astype(np.int64)
         share = (places - self.low) / (self.high - self.low)

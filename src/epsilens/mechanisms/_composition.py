@@ -28,7 +28,8 @@ def compose(releases: Sequence[EarlierRelease], *, n_releases: int | None = None
 
     Gaussian releases are together one Gaussian release, μ² = Σ μᵢ², exactly. With others among them the
     privacy loss distributions are convolved by dp-accounting, rounded upwards. The sum of ε and
-    1 − Π(1 − advantage) are upper bounds too; the smaller is taken.
+    1 − Π(1 − advantage) are upper bounds too; the smaller is taken. Every line is about a changed answer or
+    a replaced record: `replaced_budget` makes it so.
 
     Parameters
     ----------
@@ -79,8 +80,36 @@ def compose(releases: Sequence[EarlierRelease], *, n_releases: int | None = None
     )
 
 
+def replaced_budget(mechanism: str, epsilon: float, delta: float) -> tuple[float, float]:
+    """Return the (ε, δ) about a replaced record of a mechanism at its own (ε, δ).
+
+    If those are about an added or removed record, a replacement is a removal and an addition:
+    P(S) ≤ e^ε·Q(S) + δ ≤ e^ε·(e^ε·R(S) + δ) + δ, which is (2ε, (1 + e^ε)·δ).
+
+    Parameters
+    ----------
+    mechanism : str
+    epsilon, delta : float
+
+    Examples
+    --------
+    >>> replaced_budget("noisy-descent", 1.0, 1e-6)
+    (1.0, 1e-06)
+    >>> replaced_budget("dp-sgd", 0.0, 1e-6)
+    (0.0, 2e-06)
+    """
+    from epsilens.mechanisms.protocol import MECHANISMS, mechanism_class
+
+    if mechanism not in MECHANISMS or mechanism_class(mechanism).neighbours == "replaced":
+        return epsilon, delta
+    # Beyond 700 e^ε is no number, and δ is 1 anyway.
+    return 2.0 * epsilon, min(1.0, (1.0 + math.exp(min(epsilon, 700.0))) * delta)
+
+
 def _own_advantage(release: EarlierRelease) -> float:
     """Return the advantage of a release that is not Gaussian."""
+    if release.advantage is not None:
+        return release.advantage
     if release.n_categories is None:
         return approximate_advantage(release.epsilon, release.delta) if release.epsilon else 0.0
     odds = math.exp(-release.epsilon)

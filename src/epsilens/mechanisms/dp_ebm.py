@@ -14,18 +14,22 @@ import numpy as np
 from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens._validate import require_extra
 from epsilens.document.decision import MechanismName, Protects, Trust
+from epsilens.errors import InputError
 from epsilens.mechanisms._advantage import gaussian_advantage
 from epsilens.mechanisms._columns import FittedRuns, PublicColumn
-from epsilens.mechanisms.protocol import Mechanism, Runs, Task
-from epsilens.models.gaussian_release import rho_of_epsilon
+from epsilens.mechanisms._release import Released, Training
+from epsilens.mechanisms.protocol import Mechanism, Neighbours, Runs, Task
+from epsilens.models.privacy_accounting import BIN_SHARE, boosting_mu, boosting_mus
+from epsilens.models.released_model import ReleasedAdditive
+from epsilens.models.table_encoder import PlaceEncoder
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_SHARE_OF_BINS = 0.1
-"""Share of ε that finds the bins; the rest is for the trees, and each gets half of δ."""
 _SETTINGS = {"max_bins": 16, "max_rounds": 100, "learning_rate": 0.2}
 """Fewer bins and longer steps than by default: a few thousand records are told apart no better."""
+_TINY = 1e-12
+"""Weight of the two fixed records."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,14 @@ class DPEBM(Mechanism):
     noisy counts, so a rare one that survives shows that somebody has it). Here they are numbers of a
     declared list, cut like any other number. Ranges are declared likewise.
 
+    The library takes the classes from the labels, and a table with one class only would show that. So two
+    fixed records, one of each class, are added with a weight of 10⁻¹², the same to every table.
+
+    A release draws from the library's own source for random_state=None: C++'s std::random_device, which is
+    the processor's or the operating system's (RDRAND or getrandom on Linux, the system's generator on
+    Windows and macOS), never a seeded generator. Its normal numbers are floating-point numbers, not those
+    of a discrete distribution: their last bits are not covered by the proof.
+
     References
     ----------
     Nori, H. et al. (2021). Accuracy, interpretability, and differential privacy via explainable boosting.
@@ -70,6 +82,9 @@ class DPEBM(Mechanism):
     most_runs: ClassVar[int] = 5
     extra: ClassVar[str | None] = "trees"
     packages: ClassVar[tuple[str, ...]] = ("interpret",)
+    release_packages: ClassVar[tuple[str, ...]] = ("interpret",)
+    neighbours: ClassVar[Neighbours] = "added or removed"
+    shrinks_rows: ClassVar[bool] = False
     citation: ClassVar[str] = "Nori2021"
     epsilon: float
     delta: float
@@ -79,18 +94,18 @@ class DPEBM(Mechanism):
     @property
     def mus(self) -> tuple[float, float]:
         """The μ of the counts and of all trees, for an added or removed record."""
-        shares = (_SHARE_OF_BINS, 1.0 - _SHARE_OF_BINS)
-        rhos = (rho_of_epsilon(share * self.epsilon, self.delta / 2.0) for share in shares)
-        first, second = (math.sqrt(2.0 * rho) for rho in rhos)
-        return first, second
+        return boosting_mus(self.epsilon, self.delta)
+
+    @property
+    def mu(self) -> float:
+        """The μ of all together, for a changed answer if that alone is protected, or a replaced record."""
+        is_label = self.protects == "answer" and self.is_label_alone
+        return boosting_mu(self.epsilon, self.delta, is_label_alone=is_label)
 
     @property
     def advantage(self) -> float:
         """Largest total variation distance between what two answers, or records, of a person lead to."""
-        counts, trees = self.mus
-        if self.protects == "answer" and self.is_label_alone:
-            return gaussian_advantage(trees)
-        return gaussian_advantage(math.hypot(math.sqrt(2.0) * counts, 2.0 * trees))
+        return gaussian_advantage(self.mu)
 
     @classmethod
     def refusal(cls, task: Task) -> str | None:
@@ -106,6 +121,32 @@ class DPEBM(Mechanism):
     def expected_seconds(cls, task: Task, n_budgets: int) -> float:
         """Return about how long a preview takes."""
         return n_budgets * cls.most_runs * (0.2 + 5e-6 * task.table.size)
+
+    @classmethod
+    def release(cls, training: Training) -> Released:
+        """Train the model that is published, by interpret-core."""
+        training.check_epsilon()
+        if training.n_classes != 2:
+            raise InputError(
+                argument="mechanism",
+                expected=f"another one for {training.n_classes} classes",
+                got=f"{cls.name!r}, which knows two",
+            )
+        plan = cls(training.epsilon, training.delta, training.unit, is_label_alone=True)
+        encoder = PlaceEncoder(training.ranged())
+        training.generator()  # a seed warns
+        columns = PublicColumn.of_encoded(encoder.columns)
+        found = plan.fit(columns, encoder.transform(training.frame), training.y, seed=training.seed)
+        plan._require_noise(found, len(columns))
+        place = {features[0]: number for number, features in enumerate(found.term_features_)}
+        model = ReleasedAdditive.of_steps(
+            [found.bins_[number][0] for number in range(len(columns))],
+            # The first score is that of a missing number, the last that of an unknown category.
+            [found.term_scores_[place[number]][1:-1] for number in range(len(columns))],
+            float(found.intercept_[0]),
+            range(2),
+        )
+        return Released(encoder, model, plan.advantage, plan.mu, plan.mu**2 / 2.0)
 
     @classmethod
     def simulate(
@@ -142,6 +183,22 @@ class DPEBM(Mechanism):
 
             yield FittedRuns(predict)
 
+    def _require_noise(self, model: Any, n_columns: int) -> None:
+        """Refuse a model whose noise is less than is claimed; that follows from the budget alone."""
+        counts, trees = self.mus
+        rounds = _SETTINGS["max_rounds"] * n_columns
+        expected = (
+            math.sqrt(n_columns) / counts,
+            _SETTINGS["learning_rate"] * math.sqrt(rounds) / trees,
+        )
+        added = (model.noise_scale_binning_, model.noise_scale_boosting_)
+        if any(one < least * (1.0 - 1e-6) for one, least in zip(added, expected, strict=True)):
+            raise InputError(
+                argument="delta",
+                expected="larger: interpret-core cannot account for it in double precision",
+                got=f"{self.delta:g}",
+            )
+
     def fit(
         self, columns: Sequence[PublicColumn], X: FloatArray, y: np.ndarray, *, seed: int | None
     ) -> Any:
@@ -155,7 +212,7 @@ class DPEBM(Mechanism):
             epsilon=self.epsilon,
             delta=self.delta,
             composition="gdp",
-            bin_budget_frac=_SHARE_OF_BINS,
+            bin_budget_frac=BIN_SHARE,
             **_SETTINGS,
             n_jobs=1,
             random_state=seed,
@@ -163,7 +220,9 @@ class DPEBM(Mechanism):
         with warnings.catch_warnings():
             # A seed, which is what a simulation is for.
             warnings.filterwarnings("ignore", message="Privacy violation: using a fixed random")
-            return model.fit(X, y)
+            middles = [(column.low + column.high) / 2.0 for column in columns]
+            weights = np.append(np.ones(len(y)), [_TINY, _TINY])
+            return model.fit(np.vstack([X, middles, middles]), np.append(y, [0, 1]), weights)
 
 
 def _places(columns: Sequence[PublicColumn], table: pd.DataFrame) -> FloatArray:

@@ -11,18 +11,16 @@ import numpy as np
 
 from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens.document.decision import MechanismName, Protects, Trust
+from epsilens.errors import InputError
 from epsilens.mechanisms._advantage import replaced_advantage
-from epsilens.mechanisms.protocol import Mechanism, Runs, Task
+from epsilens.mechanisms._release import Released, Training
+from epsilens.mechanisms.protocol import Mechanism, Neighbours, Runs, Task
 from epsilens.models.dp_sgd import EnsembleFit, train_ensemble
 from epsilens.models.dp_sgd_settings import DPSGDSettings
 from epsilens.models.privacy_accounting import attack_ceiling, sampled_advantage
-
-_EPOCHS = 20
-_STEPS_PER_EPOCH = 20
-_CLIP = 0.75
-"""Longest gradient, in lengths of the longest row."""
-_RATE = 8.0
-"""Length of a step, times the square of the longest row."""
+from epsilens.models.private_logistic import default_bounds
+from epsilens.models.released_model import ReleasedLogistic
+from epsilens.models.table_encoder import TableEncoder
 
 
 @dataclass(frozen=True)
@@ -51,6 +49,8 @@ class DPSGD(Mechanism):
     -----------
     The number of records is public. Sums are divided by a constant batch, not by a count that depends on
     who is in the data.
+
+    A release draws batches and noise from the operating system (`released_coefficients`).
     """
 
     name: ClassVar[MechanismName] = "dp-sgd"
@@ -59,6 +59,8 @@ class DPSGD(Mechanism):
     claims: ClassVar[frozenset[Protects]] = frozenset({"answer", "record"})
     is_slow: ClassVar[bool] = True
     extra: ClassVar[str | None] = "torch"
+    release_packages: ClassVar[tuple[str, ...]] = ("torch", "opacus")
+    neighbours: ClassVar[Neighbours] = "added or removed"
     citation: ClassVar[str] = "Abadi2016"
     epsilon: float
     delta: float
@@ -77,13 +79,45 @@ class DPSGD(Mechanism):
     def plan(cls, task: Task, *, epsilon: float, delta: float, protects: Protects) -> Self:
         """Return the mechanism for a task at a budget."""
         n_records = len(task.y)
-        settings = _settings(epsilon, delta, task.x_bound, n_records)
+        settings = DPSGDSettings.linear(epsilon, delta, x_bound=task.x_bound, n_records=n_records)
         return cls(epsilon, delta, "record", settings, n_records)
 
     @classmethod
     def expected_seconds(cls, task: Task, n_budgets: int) -> float:
         """Return about how long a preview takes."""
-        return n_budgets * (2.0 + 1e-7 * _EPOCHS * task.X.size)
+        return n_budgets * (2.0 + 2e-6 * task.X.size)
+
+    @classmethod
+    def release(cls, training: Training) -> Released:
+        """Train the model that is published, by Opacus."""
+        from epsilens.models.opacus_release import released_coefficients, sum_release
+
+        training.check_epsilon()
+        if training.x_bound is None:
+            raise InputError(argument="x_bound", expected="given", got="none")
+        n_records, bounds = len(training.y), default_bounds(training.x_bound)
+        settings = DPSGDSettings.linear(
+            training.epsilon, training.delta, x_bound=training.x_bound, n_records=n_records
+        )
+        encoder = TableEncoder(training.columns)
+        theta = released_coefficients(
+            bounds.rows(encoder.transform(training.frame)),
+            training.y,
+            training.n_outputs,
+            settings,
+            generator=training.generator(),
+            progress=training.progress,
+        )
+        model = ReleasedLogistic.of(
+            theta[:-1].T, theta[-1] * bounds.constant, range(training.n_classes), bounds
+        )
+        return Released(
+            encoder,
+            model,
+            cls(training.epsilon, training.delta, "record", settings, n_records).advantage,
+            sigma=sum_release(settings, n_records).sigma,
+            n_steps=settings.plan(n_records).n_steps,
+        )
 
     @classmethod
     def simulate(
@@ -106,7 +140,9 @@ class DPSGD(Mechanism):
                     task.X,
                     task.y,
                     shares,
-                    _settings(plan.epsilon, plan.delta, task.x_bound, expected),
+                    DPSGDSettings.linear(
+                        plan.epsilon, plan.delta, x_bound=task.x_bound, n_records=expected
+                    ),
                     n_classes=task.n_classes,
                     expected_records=expected,
                     random_state=int(generator.integers(2**31)),
@@ -114,18 +150,6 @@ class DPSGD(Mechanism):
             )
             if progress is not None:
                 progress(number + 1, len(plans), cls.name)
-
-
-def _settings(epsilon: float, delta: float, x_bound: float, n_records: float) -> DPSGDSettings:
-    """Return how a number of records is learnt from: the same sampling rate whatever it is."""
-    return DPSGDSettings(
-        epsilon=epsilon,
-        delta=delta,
-        clip=_CLIP * x_bound,
-        epochs=_EPOCHS,
-        batch=max(1, int(n_records / _STEPS_PER_EPOCH)),
-        learning_rate=_RATE / x_bound**2,
-    )
 
 
 @dataclass(frozen=True, repr=False)

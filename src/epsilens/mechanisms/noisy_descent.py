@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens.document.decision import MechanismName, Protects, Trust
 from epsilens.mechanisms._advantage import gaussian_advantage
+from epsilens.mechanisms._release import Released, Training, released_logistic
 from epsilens.mechanisms.protocol import Mechanism, Runs, Task
 from epsilens.models.gaussian_release import rho_of_epsilon
 from epsilens.models.noisy_descent import DescentPlan, simulate_descents
@@ -80,6 +81,11 @@ class NoisyDescent(Mechanism):
         """Return about how long a preview takes."""
         models = n_budgets * cls.most_runs * n_outputs(task)
         return 0.1 + _SECONDS_PER_STEP * N_STEPS * task.X.size * models
+
+    @classmethod
+    def release(cls, training: Training) -> Released:
+        """Train the model that is published."""
+        return released_logistic(training, "noisy-descent")
 
     @classmethod
     def simulate(

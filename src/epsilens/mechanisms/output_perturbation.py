@@ -13,6 +13,7 @@ import numpy as np
 from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens.document.decision import MechanismName, Protects, Trust
 from epsilens.mechanisms._advantage import gaussian_advantage
+from epsilens.mechanisms._release import Released, Training, released_logistic
 from epsilens.mechanisms.noisy_descent import LinearRuns, n_outputs, protected_unit
 from epsilens.mechanisms.protocol import Mechanism, Runs, Task
 from epsilens.models.gaussian_release import GaussianRelease, rho_of_epsilon
@@ -38,7 +39,7 @@ class OutputPerturbation(Mechanism):
     protects : {"answer", "record"}
     alpha : float
         Penalty, from the number of records, the bound of their length and the budget alone.
-    release : GaussianRelease
+    noise : GaussianRelease
         Sensitivity and noise of the coefficients.
 
     Notes
@@ -56,25 +57,30 @@ class OutputPerturbation(Mechanism):
     delta: float
     protects: Protects
     alpha: float
-    release: GaussianRelease
+    noise: GaussianRelease
 
     @property
     def advantage(self) -> float:
         """Largest total variation distance between what two answers, or records, of a person lead to."""
-        return gaussian_advantage(math.sqrt(2.0 * self.release.rho))
+        return gaussian_advantage(math.sqrt(2.0 * self.noise.rho))
 
     @classmethod
     def plan(cls, task: Task, *, epsilon: float, delta: float, protects: Protects) -> Self:
         """Return the mechanism for a task at a budget."""
         unit, rho = protected_unit(task, protects), rho_of_epsilon(epsilon, delta)
         alpha = balanced_penalty(len(task.y), task.x_bound, unit, rho=rho)
-        release = output_release(task.x_bound, n_outputs(task), unit, rho=rho, penalty=alpha)
-        return cls(epsilon, delta, protects, alpha, release)
+        noise = output_release(task.x_bound, n_outputs(task), unit, rho=rho, penalty=alpha)
+        return cls(epsilon, delta, protects, alpha, noise)
 
     @classmethod
     def expected_seconds(cls, task: Task, n_budgets: int) -> float:
         """Return about how long a preview takes."""
         return 0.1 + n_budgets * _SECONDS_PER_FIT * task.X.size * n_outputs(task) ** 2
+
+    @classmethod
+    def release(cls, training: Training) -> Released:
+        """Train the model that is published."""
+        return released_logistic(training, "output-perturbation")
 
     @classmethod
     def simulate(
@@ -105,6 +111,6 @@ class OutputPerturbation(Mechanism):
             else:
                 exact = np.stack([fitted(plan.alpha, run) for run in members.T])
             noise = generator.standard_normal((n_runs, *exact.shape[1:]))
-            yield LinearRuns(task, exact + plan.release.sigma * noise)
+            yield LinearRuns(task, exact + plan.noise.sigma * noise)
             if progress is not None:
                 progress(number + 1, len(plans), cls.name)

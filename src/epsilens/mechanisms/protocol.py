@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from epsilens.document import Baseline, WhatIfDocument
+    from epsilens.mechanisms._release import Released, Training
 
+Neighbours = Literal["replaced", "added or removed"]
+"""What differs between two tables that cannot be told apart."""
 INTERVAL = 0.9
 """Probability that one real run lies in the interval of a preview."""
 RUNS = 39
@@ -235,6 +238,12 @@ class Mechanism(Protocol):
         Extra of the package that it needs.
     packages : tuple of str
         What a preview imports of that extra.
+    release_packages : tuple of str
+        What a release imports of it.
+    neighbours : {"replaced", "added or removed"}
+        The neighbouring tables that epsilon is about. The advantage is about a replaced record always.
+    shrinks_rows : bool
+        Whether a release shrinks encoded rows to a length that must be given.
     citation : str
         Key in docs/references.bib.
     epsilon, delta : float
@@ -251,6 +260,9 @@ class Mechanism(Protocol):
     most_runs: ClassVar[int] = RUNS
     extra: ClassVar[str | None] = None
     packages: ClassVar[tuple[str, ...]] = ()
+    release_packages: ClassVar[tuple[str, ...]] = ()
+    neighbours: ClassVar[Neighbours] = "replaced"
+    shrinks_rows: ClassVar[bool] = True
     citation: ClassVar[str]
     epsilon: float
     delta: float
@@ -267,10 +279,33 @@ class Mechanism(Protocol):
         """Return the mechanism for a task at a budget; no data but the number of records enter."""
 
     @classmethod
-    def refusal(cls, task: Task) -> str | None:
-        """Say why it is not offered for a task; None if it is.
+    @abstractmethod
+    def release(cls, training: Training) -> Released:
+        """Train the model that is published, with the operating system's randomness.
 
-        A mechanism whose claim our attacks broke is not, nor one of another library that was not attacked.
+        Whether it succeeds follows from what is public of the records.
+
+        Parameters
+        ----------
+        training : Training
+            Records and budget. With a seed it is a simulation.
+
+        Returns
+        -------
+        Released
+            The model and what its receipt states.
+        """
+
+    @classmethod
+    def refusal(cls, task: Task) -> str | None:
+        """Say why it is not offered for a task; None if it is."""
+        return cls.audit_refusal()
+
+    @classmethod
+    def audit_refusal(cls) -> str | None:
+        """Say what speaks against any use of it; None if nothing does.
+
+        A mechanism whose claim our attacks broke is refused, and one of another library that was not attacked.
         """
         from epsilens.mechanisms.audits import stored_audit
 

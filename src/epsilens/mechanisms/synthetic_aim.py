@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -20,15 +21,17 @@ from epsilens.document.decision import MechanismName, Protects, Trust
 from epsilens.errors import InputError
 from epsilens.mechanisms._advantage import replaced_advantage, zcdp_advantage
 from epsilens.mechanisms._columns import FittedRuns, PublicColumn
-from epsilens.mechanisms.protocol import Mechanism, Runs, Task
+from epsilens.mechanisms._release import Released, Training
+from epsilens.mechanisms.protocol import Mechanism, Neighbours, Runs, Task
+from epsilens.models.privacy_accounting import AIM_REPLACED, SELECTION_SHARE, zcdp_rho
+from epsilens.models.released_model import ReleasedLogistic
+from epsilens.models.table_encoder import NumberColumn, PlaceEncoder, TableEncoder
 
 if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression
 
 BINS = 16
 """Into which the range of a number is cut."""
-_SELECTION = 0.1
-"""Share of ρ for choosing what to count next."""
 _ITERATIONS = 60
 _MEGABYTES = 4.0
 """Largest model of the joint distribution."""
@@ -64,6 +67,10 @@ class SyntheticAIM(Mechanism):
     what it spent on choosing (opendp issue 2911); the extra asks for 0.16.
 
     Noise comes from the operating system and cannot be seeded: previews are not repeatable to the digit.
+    A seed of a release repeats the drawing of the synthetic records alone.
+
+    A release is the synthetic table and the model of it. All after the noisy counts is post-processing:
+    it costs no budget, so any other model may be trained on the table too.
 
     References
     ----------
@@ -79,6 +86,9 @@ class SyntheticAIM(Mechanism):
     most_runs: ClassVar[int] = 5
     extra: ClassVar[str | None] = "synthetic"
     packages: ClassVar[tuple[str, ...]] = ("mbi",)
+    release_packages: ClassVar[tuple[str, ...]] = ("mbi", "polars")
+    neighbours: ClassVar[Neighbours] = "added or removed"
+    shrinks_rows: ClassVar[bool] = False
     citation: ClassVar[str] = "McKenna2022"
     epsilon: float
     delta: float
@@ -87,13 +97,14 @@ class SyntheticAIM(Mechanism):
     @property
     def rho(self) -> float:
         """The budget of zero-concentrated differential privacy, for an added or removed record."""
-        return _rho(self.epsilon, self.delta)
+        return zcdp_rho(self.epsilon, self.delta)
 
     @property
     def advantage(self) -> float:
         """Largest total variation distance between what two answers, or records, of a person lead to."""
-        times = (1.0 - _SELECTION) * 2.0 + _SELECTION * 4.0
-        return min(zcdp_advantage(times * self.rho), replaced_advantage(zcdp_advantage(self.rho)))
+        return min(
+            zcdp_advantage(AIM_REPLACED * self.rho), replaced_advantage(zcdp_advantage(self.rho))
+        )
 
     @classmethod
     def refusal(cls, task: Task) -> str | None:
@@ -109,6 +120,39 @@ class SyntheticAIM(Mechanism):
     def expected_seconds(cls, task: Task, n_budgets: int) -> float:
         """Return about how long a preview takes."""
         return n_budgets * cls.most_runs * (5.0 + 8.0 * task.table.shape[1])
+
+    @classmethod
+    def release(cls, training: Training) -> Released:
+        """Make the synthetic table that is published, and train on it."""
+        import pandas as pd
+
+        training.check_epsilon()
+        plan, n_records = cls(training.epsilon, training.delta, training.unit), len(training.y)
+        encoder = TableEncoder(training.ranged(BINS))
+        generator = training.generator()
+        columns = PublicColumn.of_encoded(encoder.columns)
+        n_bins = [
+            one.n_bins or BINS if isinstance(one, NumberColumn) else len(one.categories)
+            for one in encoder.columns
+        ]
+        places = PlaceEncoder(encoder.columns).transform(training.frame)
+        cut = [column.cut(own, n) for column, own, n in zip(columns, places.T, n_bins, strict=True)]
+        training.progress(0, 2, "counting")
+        release = plan.measurement([*n_bins, training.n_classes], n_records)
+        counts = release(np.column_stack([*cut, training.y]))
+        training.progress(1, 2, "counting")
+        # What follows is made of the noisy counts, so any seed will do.
+        seed = secrets.randbits(31) if generator is None else int(generator.integers(2**31))
+        made = synthetic_bins(counts, n_records, seed=seed)
+        pairs = zip(columns, made.T[:-1], n_bins, strict=True)
+        table = pd.DataFrame({one.name: one.values(own, n) for one, own, n in pairs})
+        model = _whole_model(encoder.transform(table), made[:, -1], training.n_classes)
+        training.progress(2, 2, "counting")
+        for column in encoder.columns:
+            if isinstance(column, NumberColumn) and column.is_date:
+                table[column.name] = pd.to_datetime(table[column.name], unit="D").dt.date
+        table[len(columns)] = made[:, -1]
+        return Released(encoder, model, plan.advantage, rho=plan.rho, table=table)
 
     @classmethod
     def simulate(
@@ -205,7 +249,7 @@ class SyntheticAIM(Mechanism):
                     estimator=partial(estimator or estimate, n_records=n_records),
                     queries=2,
                     rounds=len(sizes),
-                    measure_split=1.0 - _SELECTION,
+                    measure_split=1.0 - SELECTION_SHARE,
                     oneway="unkeyed",
                     max_size=_MEGABYTES,
                 ),
@@ -216,23 +260,6 @@ class SyntheticAIM(Mechanism):
                 return measurement(pl.LazyFrame(dict(zip(names, bins.T, strict=True))))
 
         return release
-
-
-@lru_cache(maxsize=64)
-def _rho(epsilon: float, delta: float) -> float:
-    """Return the largest ρ whose zCDP gives (ε, δ), by dp-accounting."""
-    from dp_accounting import ZCDpEvent
-    from dp_accounting.rdp import RdpAccountant
-    from scipy.optimize import brentq
-
-    def excess(log_rho: float) -> float:
-        accountant = RdpAccountant().compose(ZCDpEvent(float(np.exp(log_rho))))
-        return float(accountant.get_epsilon(delta)) - epsilon
-
-    # ρ-zCDP gives less than ρ + 2√(ρ·log(1/δ)), and never less than about ρ.
-    least = epsilon**2 / (4.0 * (epsilon - np.log(delta)) + 4.0 * epsilon)
-    found = float(brentq(excess, np.log(least) - 2.0, np.log(epsilon + 1.0) + 1.0, xtol=1e-6))
-    return float(np.exp(found - 2e-6))
 
 
 def estimate(domain: Any, measured: Any, *, n_records: int, potentials: Any = None) -> Any:
@@ -265,6 +292,21 @@ def _model(X: FloatArray, y: NDArray[np.int64], *, C: float) -> LogisticRegressi
     from sklearn.linear_model import LogisticRegression
 
     return int(y[0]) if (y == y[0]).all() else LogisticRegression(C=C, max_iter=1000).fit(X, y)
+
+
+def _whole_model(X: FloatArray, y: NDArray[np.int64], n_classes: int) -> ReleasedLogistic:
+    """Return a model of synthetic records that knows every class, also one that none of them has.
+
+    Half a record of each class, in the middle of the ranges, is added.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    rows = np.vstack([X, np.zeros((n_classes, X.shape[1]))])
+    weights = np.append(np.ones(len(y)), np.full(n_classes, 0.5))
+    with _quietly():
+        model = LogisticRegression(max_iter=1000)
+        model.fit(rows, np.append(y, range(n_classes)), sample_weight=weights)
+    return ReleasedLogistic.of(model.coef_, model.intercept_, range(n_classes))
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
@@ -14,6 +14,12 @@ from epsilens.errors import InputError
 from epsilens.models.networks import Activation
 from epsilens.models.privacy_accounting import NoiseCalibration, calibrate_noise
 
+_EPOCHS = 20
+_STEPS_PER_EPOCH = 20
+_CLIP = 0.75
+"""Longest gradient of a linear model, in lengths of the longest row."""
+_RATE = 8.0
+"""Length of a step of a linear model, times the square of the longest row."""
 _DTYPES: dict[str, type[np.floating]] = {"single": np.float32, "double": np.float64}
 
 
@@ -93,6 +99,27 @@ class DPSGDSettings:
         )
         as_choice(self.activation, ("relu", "tanh"), name="activation")
         as_choice(self.precision, tuple(_DTYPES), name="precision")
+
+    @classmethod
+    def linear(cls, epsilon: float, delta: float, *, x_bound: float, n_records: float) -> Self:
+        """Return how logistic regression learns: the same sampling rate for any number of records.
+
+        Parameters
+        ----------
+        epsilon, delta : float
+        x_bound : float
+            Length of the longest row.
+        n_records : float
+            How many records there are, which is public.
+        """
+        return cls(
+            epsilon=epsilon,
+            delta=delta,
+            clip=_CLIP * x_bound,
+            epochs=_EPOCHS,
+            batch=max(1, int(n_records / _STEPS_PER_EPOCH)),
+            learning_rate=_RATE / x_bound**2,
+        )
 
     def plan(self, expected_records: float) -> TrainingPlan:
         """Return sampling rate and steps for a number of records that is no secret.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -22,14 +23,25 @@ from pydantic import (
 from epsilens.document import TrainingDocument, load_document, to_dict
 from epsilens.document.parts import Part
 from epsilens.errors import InputError
+from epsilens.models.dp_sgd_settings import DPSGDSettings
 from epsilens.models.gaussian_release import rho_of_epsilon
+from epsilens.models.privacy_accounting import (
+    AIM_REPLACED,
+    account,
+    attack_ceiling,
+    boosting_mu,
+    sampled_advantage,
+    zcdp_rho,
+)
 from epsilens.models.private_logistic import PrivateLogisticRegression
 from epsilens.models.private_ridge import PrivateRidge
+from epsilens.models.released_model import ReleasedAdditive, ReleasedLogistic
 from epsilens.models.ridge_bounds import RidgeBounds, RowBounds
 from epsilens.models.table_encoder import (
     CategoryColumn,
     EncodedColumn,
     NumberColumn,
+    PlaceEncoder,
     TableEncoder,
 )
 from epsilens.models.training_rows import class_array
@@ -41,6 +53,17 @@ MODEL_VERSION = 1
 _LARGEST_FILE = 1 << 28
 # How much numbers that follow from each other may differ.
 _ROUNDING = 1e-6
+
+_OWN = ("noisy-descent", "output-perturbation")
+_MODELS = {
+    "noisy-descent": ("logistic",),
+    "output-perturbation": ("logistic", "ridge"),
+    "dp-sgd": ("logistic",),
+    "dp-ebm": ("additive",),
+    "synthetic-aim": ("logistic",),
+}
+_STEPWISE = ("noisy-descent", "dp-sgd")
+_UNSHRUNK = ("dp-ebm", "synthetic-aim")
 
 Value = StrictBool | StrictInt | StrictFloat | StrictStr
 Number = Annotated[float, Field(allow_inf_nan=False, strict=True)]
@@ -78,12 +101,29 @@ class CategoryPart(Part):
     """The categories; each but the first has a coefficient."""
 
 
+class TermPart(Part):
+    """The step function of a column in a model file."""
+
+    cuts: list[Number]
+    """Where its steps are."""
+    scores: list[Number]
+    """Heights of the steps, one more than cuts."""
+
+    @model_validator(mode="after")
+    def _steps_fit(self) -> Self:
+        if len(self.scores) != len(self.cuts) + 1:
+            raise ValueError("there must be one more score than cuts")
+        if any(low >= high for low, high in pairwise(self.cuts)):
+            raise ValueError("cuts must increase")
+        return self
+
+
 class ModelFile(Part):
     """All that a model file carries."""
 
     epsilens_model: Literal[1] = 1
     """Version of the file format."""
-    model: Literal["logistic", "ridge"]
+    model: Literal["logistic", "ridge", "additive"]
     """The model."""
     label: StrictStr
     """The column that it predicts."""
@@ -91,16 +131,18 @@ class ModelFile(Part):
     """Classes in the order of the coefficients; empty for a number."""
     encoder: list[Annotated[NumberPart | CategoryPart, Field(discriminator="kind")]]
     """How each column becomes numbers."""
-    x_bound: Annotated[Number, Field(gt=0)]
-    """Length that longer rows are shrunk to, the constant of the intercept included."""
-    constant: Annotated[Number, Field(ge=0)]
-    """The value of the intercept's column in training."""
+    x_bound: Annotated[Number, Field(gt=0)] | None
+    """Length that longer rows are shrunk to, the constant of the intercept included; null: none is."""
+    constant: Annotated[Number, Field(ge=0)] | None
+    """The value of the intercept's column in training; null where no row is shrunk."""
     y_bound: Number | None = None
     """Half width of the range of a number that is predicted."""
     coef_bound: Number | None = None
     """Largest length of the coefficients of a ridge model."""
-    coefficients: list[list[Number]]
-    """One row, or one for each class."""
+    coefficients: list[list[Number]] | None
+    """One row, or one for each class; null for an additive model."""
+    terms: list[TermPart] | None = None
+    """The step functions of an additive model, one a column."""
     intercept: list[Number]
     """One number for each row."""
     receipt: dict[str, object]
@@ -109,8 +151,9 @@ class ModelFile(Part):
     @model_validator(mode="after")
     def _shapes_fit(self) -> Self:
         n_rows = 1 if len(self.classes) in (0, 2) else len(self.classes)
+        is_additive = self.model == "additive"
         widths = [1 if part.kind == "number" else len(part.categories) - 1 for part in self.encoder]
-        if (self.model == "logistic") != (len(self.classes) >= 2):
+        if (self.model != "ridge") != (len(self.classes) >= 2):
             raise ValueError("classes must be those of the model")
         if len({(type(c) is bool, c) for c in self.classes}) < len(self.classes):
             raise ValueError("classes must differ")
@@ -118,11 +161,20 @@ class ModelFile(Part):
             raise ValueError("the encoder must have columns")
         if len({part.name for part in self.encoder}) < len(self.encoder):
             raise ValueError("the columns of the encoder must differ")
-        if len(self.coefficients) != n_rows or len(self.intercept) != n_rows:
-            raise ValueError("coefficients and intercept must fit the classes")
-        if any(len(row) != sum(widths) for row in self.coefficients):
-            raise ValueError("coefficients must fit the encoder")
-        if not self.constant < self.x_bound:
+        if len(self.intercept) != n_rows:
+            raise ValueError("the intercept must fit the classes")
+        if is_additive != (self.coefficients is None) or is_additive != (self.terms is not None):
+            raise ValueError("an additive model has terms, others have coefficients")
+        if self.coefficients is not None:
+            if len(self.coefficients) != n_rows:
+                raise ValueError("coefficients must fit the classes")
+            if any(len(row) != sum(widths) for row in self.coefficients):
+                raise ValueError("coefficients must fit the encoder")
+        if self.terms is not None and (len(self.terms), len(self.classes)) != (len(widths), 2):
+            raise ValueError("terms must fit the encoder, for two classes")
+        if (self.x_bound is None) != (self.constant is None):
+            raise ValueError("x_bound and the constant come together")
+        if self.x_bound is not None and not (self.constant or 0.0) < self.x_bound:
             raise ValueError("the constant must be below x_bound")
         return self
 
@@ -133,11 +185,12 @@ def model_text(pipeline: Pipeline, receipt: TrainingDocument) -> str:
     Parameters
     ----------
     pipeline : Pipeline
-        A `TableEncoder` and a fitted private model.
+        A `TableEncoder` and a fitted model.
     receipt : TrainingDocument
     """
     encoder, model = (step for _, step in pipeline.steps)
-    is_ridge = isinstance(model, PrivateRidge)
+    is_ridge, is_additive = isinstance(model, PrivateRidge), isinstance(model, ReleasedAdditive)
+    bounds = None if is_additive else model.bounds_
     columns = [
         CategoryPart(name=c.name, categories=list(c.categories))
         if isinstance(c, CategoryColumn)
@@ -145,15 +198,21 @@ def model_text(pipeline: Pipeline, receipt: TrainingDocument) -> str:
         for c in encoder.columns
     ]
     file = ModelFile(
-        model="ridge" if is_ridge else "logistic",
+        model=receipt.model,
         label=receipt.label,
         classes=[] if is_ridge else model.classes_.tolist(),
         encoder=columns,
-        x_bound=float(model.x_bound),
-        constant=float(model.bounds_.constant),
+        x_bound=None if bounds is None else float(bounds.x_bound),
+        constant=None if bounds is None else float(bounds.constant),
         y_bound=model.bounds_.y_bound if is_ridge else None,
         coef_bound=model.bounds_.coef_bound if is_ridge else None,
-        coefficients=np.atleast_2d(model.coef_).tolist(),
+        coefficients=None if is_additive else np.atleast_2d(model.coef_).tolist(),
+        terms=[
+            TermPart(cuts=cuts.tolist(), scores=scores.tolist())
+            for cuts, scores in zip(model.cuts_, model.scores_, strict=True)
+        ]
+        if is_additive
+        else None,
         intercept=np.atleast_1d(model.intercept_).tolist(),
         receipt=to_dict(receipt),
     )
@@ -175,8 +234,9 @@ def load_model(source: str | Path) -> Pipeline:
     Returns
     -------
     sklearn.pipeline.Pipeline
-        A `TableEncoder` and a `PrivateLogisticRegression` or `PrivateRidge`. The receipt of the training
-        is `receipt_` of the latter, as a dict.
+        An encoder, and a classifier (`classes_`, `predict`, `predict_proba`) or a `PrivateRidge`. The
+        receipt of the training is `receipt_` of the latter, as a dict. A model that another library has
+        trained needs none of it.
 
     Raises
     ------
@@ -223,54 +283,110 @@ def load_model(source: str | Path) -> Pipeline:
         raise _refusal(path, "has the receipt of another release")
     if contradiction := _contradiction(file, receipt):
         raise _refusal(path, f"contradicts its receipt: {contradiction}")
-    model = _ridge(file, receipt) if file.model == "ridge" else _logistic(file, receipt)
-    return Pipeline([("encoder", TableEncoder(columns)), ("model", model)])
+    encoder = (PlaceEncoder if file.model == "additive" else TableEncoder)(columns)
+    model = _restored(file, receipt)
+    return Pipeline([("encoder", encoder), ("model", model)])
 
 
 def _contradiction(file: ModelFile, receipt: TrainingDocument) -> str | None:
     """Return what in a model, its receipt and the accounting of its noise cannot all be true."""
     origin, total = receipt.provenance, receipt.total
-    is_descent = receipt.mechanism == "noisy-descent"
     features = {part.name for part in file.encoder}
     seeded = origin.seed is not None
     claims_all = receipt.protects == "record"
-    expected = _accounted_mu(receipt)
-    mu = 0.0 if receipt.mu is None else receipt.mu
     least = 1.0 - _ROUNDING
+    # ε of another library's release is about an added record, and the total about a replaced one.
+    own_epsilon = receipt.epsilon if receipt.mechanism in _OWN else 0.0
     fits = {
         "the label": file.label == receipt.label and file.label not in features,
         "x_bound": file.x_bound == receipt.x_bound,
         "the mechanism": receipt.mechanism == origin.method
-        and (is_descent or receipt.mechanism == "output-perturbation")
-        and not (is_descent and file.model == "ridge")
-        and is_descent == (receipt.n_steps is not None),
+        and file.model in _MODELS.get(receipt.mechanism, ())
+        and (receipt.mechanism in _STEPWISE) == (receipt.n_steps is not None)
+        and (receipt.mechanism in _UNSHRUNK) == (receipt.x_bound is None),
         "what it protects": origin.settings.get("protects") == receipt.protects
         and {file.label} | (features if claims_all else set()) <= set(receipt.columns),
         "the number of classes": origin.settings.get("n_classes") == len(file.classes),
         "whether it is a simulation": receipt.simulated == origin.simulated == seeded
         and not (seeded and "proven" in receipt.number_types.values()),
-        "ε, δ and μ": expected is not None and math.isclose(mu, expected, rel_tol=_ROUNDING),
-        "μ and ρ": receipt.rho is not None
-        and math.isclose(receipt.rho, mu * mu / 2.0, rel_tol=_ROUNDING),
-        "the noise": receipt.sigma is not None and 0.0 < receipt.sigma < math.inf,
+        "the total": total.delta >= least * receipt.delta
+        and total.advantage >= least * receipt.advantage
+        and total.n_releases == 1 + len({release.receipt for release in total.earlier})
+        and (total.n_releases > 1 or total.epsilon >= least * own_epsilon),
+    }
+    wrong = [what for what, is_true in fits.items() if not is_true]
+    unless_total = [what for what in wrong if what != "the total"]
+    return next(filter(None, [*unless_total, _miscounted(receipt), *wrong]), None)
+
+
+def _miscounted(receipt: TrainingDocument) -> str | None:
+    """Return which number of a receipt does not follow from its ε and δ, by what its mechanism adds."""
+    try:
+        if receipt.mechanism == "dp-sgd":
+            return _miscounted_steps(receipt)
+        if receipt.mechanism == "synthetic-aim":
+            return _miscounted_table(receipt)
+        if receipt.mechanism == "dp-ebm":
+            # Several protected columns are counted as a replaced record.
+            alone = receipt.columns == [receipt.label] and receipt.protects == "answer"
+            expected = boosting_mu(receipt.epsilon, receipt.delta, is_label_alone=alone)
+        else:
+            expected = math.sqrt(2.0 * rho_of_epsilon(receipt.epsilon, receipt.delta))
+    except InputError:
+        return "ε, δ and μ"
+    mu, rho, sigma = receipt.mu or 0.0, receipt.rho or 0.0, receipt.sigma
+    is_noise = 0.0 < (sigma or 0.0) < math.inf
+    fits = {
+        "ε, δ and μ": math.isclose(mu, expected, rel_tol=_ROUNDING),
+        "μ and ρ": math.isclose(rho, mu * mu / 2.0, rel_tol=_ROUNDING),
+        "the noise": sigma is None if receipt.mechanism == "dp-ebm" else is_noise,
         # 2Φ(μ/2) − 1.
         "μ and the advantage": math.isclose(
             receipt.advantage, math.erf(mu / math.sqrt(8.0)), rel_tol=_ROUNDING
         ),
-        "the total": total.delta >= least * receipt.delta
-        and total.advantage >= least * receipt.advantage
-        and total.n_releases == 1 + len({release.receipt for release in total.earlier})
-        and (total.n_releases > 1 or total.epsilon >= least * receipt.epsilon),
     }
     return next((what for what, is_true in fits.items() if not is_true), None)
 
 
-def _accounted_mu(receipt: TrainingDocument) -> float | None:
-    """Return the μ of the stated ε and δ; None where no noise has them."""
-    try:
-        return math.sqrt(2.0 * rho_of_epsilon(receipt.epsilon, receipt.delta))
-    except InputError:
-        return None
+def _miscounted_steps(receipt: TrainingDocument) -> str | None:
+    """Return which number of a receipt of DP-SGD does not follow from the others."""
+    n_records, x_bound = receipt.rows, receipt.x_bound or 0.0
+    if receipt.mu is not None or receipt.rho is not None:
+        return "μ and ρ"
+    settings = DPSGDSettings.linear(
+        receipt.epsilon, receipt.delta, x_bound=x_bound, n_records=n_records
+    )
+    plan = settings.plan(n_records)
+    if receipt.n_steps != plan.n_steps or not 0.0 < (receipt.sigma or 0.0) < math.inf:
+        return "the noise"
+    found = account(
+        (receipt.sigma or 0.0) / settings.clip,
+        delta=receipt.delta,
+        sampling_probability=plan.sampling_probability,
+        n_steps=plan.n_steps,
+    )
+    if found.epsilon_pld > receipt.epsilon * (1.0 + _ROUNDING):
+        return "ε, δ and the noise"
+    added = 2.0 * attack_ceiling(found) - 1.0
+    least = min(sampled_advantage(found), 2.0 * added, 1.0)
+    # Rows have a little more noise than is accounted for.
+    return None if receipt.advantage >= least * (1.0 - _ROUNDING) else "the advantage"
+
+
+def _miscounted_table(receipt: TrainingDocument) -> str | None:
+    """Return which number of a receipt of a synthetic table does not follow from the others."""
+
+    def rho_of(advantage: float) -> float:
+        # The inverse of `zcdp_advantage`.
+        return 2.0 * advantage * math.atanh(advantage) if advantage < 1.0 else math.inf
+
+    if not 0.0 < receipt.delta < 1.0 or not 0.0 < receipt.epsilon < math.inf:
+        return "ε, δ and ρ"
+    rho, share, least = zcdp_rho(receipt.epsilon, receipt.delta), receipt.advantage, 1.0 - _ROUNDING
+    if receipt.mu is not None or not math.isclose(receipt.rho or 0.0, rho, rel_tol=_ROUNDING):
+        return "ε, δ and ρ"
+    is_enough = rho_of(share) >= least * AIM_REPLACED * rho or rho_of(share / 2.0) >= least * rho
+    return None if is_enough else "ρ and the advantage"
 
 
 def _column(part: NumberPart | CategoryPart) -> EncodedColumn:
@@ -279,8 +395,33 @@ def _column(part: NumberPart | CategoryPart) -> EncodedColumn:
     return NumberColumn(**part.model_dump(exclude={"kind"}))
 
 
+def _restored(file: ModelFile, receipt: TrainingDocument) -> Any:
+    """Return the fitted model of a file."""
+    bounds = None
+    if file.x_bound is not None:
+        bounds = RowBounds(x_bound=file.x_bound, constant=file.constant or 0.0)
+    model: Any
+    if file.model == "ridge":
+        return _ridge(file, receipt)
+    if receipt.mechanism in _OWN:
+        return _logistic(file, receipt)
+    classes = class_array(file.classes)
+    if file.terms is not None:
+        steps = [term.cuts for term in file.terms], [term.scores for term in file.terms]
+        model = ReleasedAdditive.of_steps(*steps, file.intercept[0], classes)
+    else:
+        model = ReleasedLogistic.of(file.coefficients or [], file.intercept, classes, bounds)
+    _restore(model, receipt)
+    return model
+
+
 def _ridge(file: ModelFile, receipt: TrainingDocument) -> PrivateRidge:
-    if file.y_bound is None or file.coef_bound is None:
+    if (
+        file.y_bound is None
+        or file.coef_bound is None
+        or file.x_bound is None
+        or file.coefficients is None
+    ):
         raise InputError("a ridge model must have the bounds of its target and coefficients.")
     model = PrivateRidge(
         epsilon=receipt.epsilon,
@@ -294,11 +435,12 @@ def _ridge(file: ModelFile, receipt: TrainingDocument) -> PrivateRidge:
         x_bound=file.x_bound,
         y_bound=file.y_bound,
         coef_bound=file.coef_bound,
-        constant=file.constant,
+        constant=file.constant or 0.0,
     )
     model.coef_ = np.array(file.coefficients[0])
     model.intercept_ = file.intercept[0]
-    _restore(model, file, receipt)
+    model.n_features_in_ = len(model.coef_)
+    _restore(model, receipt)
     return model
 
 
@@ -312,18 +454,18 @@ def _logistic(file: ModelFile, receipt: TrainingDocument) -> PrivateLogisticRegr
         classes=list(file.classes),
         mechanism=receipt.mechanism,  # type: ignore[arg-type]
     )
-    model.bounds_ = RowBounds(x_bound=file.x_bound, constant=file.constant)
+    model.bounds_ = RowBounds(x_bound=file.x_bound or 0.0, constant=file.constant or 0.0)
     model.coef_ = np.array(file.coefficients)
     model.intercept_ = np.array(file.intercept)
     model.classes_ = class_array(file.classes)
+    model.n_features_in_ = model.coef_.shape[1]
     model.mu_, model.advantage_ = float(receipt.mu or 0.0), receipt.advantage
-    _restore(model, file, receipt)
+    _restore(model, receipt)
     return model
 
 
-def _restore(model: Any, file: ModelFile, receipt: TrainingDocument) -> None:
+def _restore(model: Any, receipt: TrainingDocument) -> None:
     """Set what every private model has after its training."""
-    model.n_features_in_ = len(file.coefficients[0])
     model.sigma_, model.rho_ = receipt.sigma, receipt.rho
     model.epsilon_, model.delta_ = receipt.epsilon, receipt.delta
     model.simulated_ = receipt.simulated

@@ -3,7 +3,7 @@
 
 Slow, general, and written by others: for networks that `dp_sgd` does not know, and to check it. Sampling,
 clipping, noise and the step are Opacus' own; the plan and the noise multiplier are those of `dp_sgd`. Noise is
-seeded: these models are for simulation, not for release.
+seeded: these models are for simulation; `opacus_release` is for release.
 """
 
 from __future__ import annotations
@@ -186,10 +186,10 @@ def _train(
     rows = torch.as_tensor(ensemble.X[members], dtype=kind)
     codes = torch.as_tensor(ensemble.codes[members])
     # The module's start and its dropout draw from torch's global generator.
-    with torch.random.fork_rng(devices=[]), _quietly():
+    with torch.random.fork_rng(devices=[]), quietly():
         torch.manual_seed(start)
         module = make().to(kind)
-        learner = _Learner(
+        learner = Learner(
             module,
             settings,
             expected_batch=plan.expected_batch,
@@ -209,8 +209,20 @@ def _train(
     return module
 
 
-class _Learner:
-    """Opacus' wrapped module and optimiser, and one step of them."""
+class Learner:
+    """Opacus' wrapped module and optimiser, and one step of them.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+    settings : DPSGDSettings
+    expected_batch : float
+    noise_multiplier : float
+    generator : torch.Generator, optional
+        Of Opacus' own noise.
+    draw : callable, optional
+        Returns a sum of gradients with noise, instead of Opacus' own.
+    """
 
     def __init__(
         self,
@@ -219,7 +231,8 @@ class _Learner:
         *,
         expected_batch: float,
         noise_multiplier: float,
-        generator: torch.Generator,
+        generator: torch.Generator | None = None,
+        draw: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
     ) -> None:
         import torch
         from opacus import GradSampleModule
@@ -241,8 +254,18 @@ class _Learner:
             expected_batch_size=expected_batch,
             generator=generator,
         )
+        if draw is not None:
+
+            def add_noise() -> None:
+                for parameter in self.optimiser.params:
+                    total = parameter.summed_grad
+                    noisy = torch.as_tensor(draw(total.numpy()), dtype=total.dtype)
+                    parameter.grad = noisy.view_as(parameter)
+
+            self.optimiser.add_noise = add_noise
 
     def step(self, rows: torch.Tensor, codes: torch.Tensor) -> None:
+        """Make one step with the records of a batch."""
         from torch.nn import functional
 
         self.optimiser.zero_grad(set_to_none=True)
@@ -255,6 +278,7 @@ class _Learner:
         self.optimiser.step()
 
     def close(self) -> None:
+        """Give the module back as it was."""
         self.module.remove_hooks()
 
 
@@ -277,7 +301,7 @@ def _read(
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """Leave out what torch says of Opacus' hooks, which is about neither the data nor the result."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Full backward hook is firing")

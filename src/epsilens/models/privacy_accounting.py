@@ -19,9 +19,17 @@ from typing import Any
 
 from epsilens._validate import INFINITY, as_count, as_epsilon, as_share
 from epsilens.errors import InputError
+from epsilens.models.gaussian_release import rho_of_epsilon
 
 LARGEST_EPSILON = 1000.0
 """Beyond, the accountants take minutes and nothing is protected: ask for `math.inf`."""
+
+BIN_SHARE = 0.1
+"""Share of ε that finds the bins of an additive model; the rest is for its trees, each with half of δ."""
+SELECTION_SHARE = 0.1
+"""Share of ρ for choosing what a synthetic table counts next."""
+AIM_REPLACED = (1.0 - SELECTION_SHARE) * 2.0 + SELECTION_SHARE * 4.0
+"""ρ of a synthetic table for a replaced record, over that for an added one."""
 
 # Relative to the ε asked for: how far below it the accounted ε may lie.
 _CLOSE_ENOUGH = 1e-3
@@ -277,6 +285,54 @@ def calibrate_noise(
             break
         trial = _between(too_little, too_much_leak, enough, best.epsilon_pld, epsilon)
     return replace(best, epsilon=epsilon)
+
+
+def boosting_mus(epsilon: float, delta: float) -> tuple[float, float]:
+    """Return the μ of the counts and of the trees of a private additive model, for an added record."""
+    shares = (BIN_SHARE, 1.0 - BIN_SHARE)
+    rhos = (rho_of_epsilon(share * epsilon, delta / 2.0) for share in shares)
+    first, second = (math.sqrt(2.0 * rho) for rho in rhos)
+    return first, second
+
+
+def boosting_mu(epsilon: float, delta: float, *, is_label_alone: bool) -> float:
+    """Return the μ of a private additive model for a changed label, or for a replaced record.
+
+    The proof is at `epsilens.mechanisms.dp_ebm.DPEBM`.
+    """
+    counts, trees = boosting_mus(epsilon, delta)
+    return trees if is_label_alone else math.hypot(math.sqrt(2.0) * counts, 2.0 * trees)
+
+
+@lru_cache(maxsize=64)
+def zcdp_rho(epsilon: float, delta: float) -> float:
+    """Return the largest ρ whose zCDP gives (ε, δ), by dp-accounting.
+
+    Examples
+    --------
+    >>> round(zcdp_rho(1.0, 1e-5), 4)
+    0.0306
+    """
+    from dp_accounting import ZCDpEvent
+    from dp_accounting.rdp import RdpAccountant
+    from scipy.optimize import brentq
+
+    def excess(log_rho: float) -> float:
+        accountant = RdpAccountant().compose(ZCDpEvent(math.exp(log_rho)))
+        return float(accountant.get_epsilon(delta)) - epsilon
+
+    # ρ-zCDP gives less than ρ + 2√(ρ·log(1/δ)), and never less than about ρ.
+    least = epsilon**2 / (4.0 * (epsilon - math.log(delta)) + 4.0 * epsilon)
+    low, high = math.log(least) - 2.0, math.log(epsilon + 1.0) + 1.0
+    if not excess(low) < 0.0 < excess(high):
+        raise InputError(
+            argument="epsilon",
+            expected="a level that can be accounted for at this δ",
+            got=repr(epsilon),
+            hint="Use for instance 1.",
+        )
+    found = float(brentq(excess, low, high, xtol=1e-6))
+    return math.exp(found - 2e-6)
 
 
 def _between(low: float, leak_low: float, high: float, leak_high: float, epsilon: float) -> float:

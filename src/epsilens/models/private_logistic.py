@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_is_fitted
 
 from epsilens._types import FloatArray
 from epsilens._validate import as_between, as_choice, as_count, as_share
@@ -32,7 +31,8 @@ from epsilens.models.noisy_descent import (
 )
 from epsilens.models.private_model import SOLVER_ALLOWANCE, PrivateModel
 from epsilens.models.problem import Problem
-from epsilens.models.ridge_bounds import ALPHA_RANGE, BOUND_RANGE, RowBounds, clip_rows, row_norms
+from epsilens.models.released_model import LogisticPredictions
+from epsilens.models.ridge_bounds import ALPHA_RANGE, BOUND_RANGE, RowBounds, row_norms
 from epsilens.models.solver import minimise, polish
 from epsilens.models.tables import checked_input
 
@@ -49,7 +49,12 @@ def default_bounds(x_bound: float) -> RowBounds:
     return RowBounds(x_bound=x_bound, constant=min(_CONSTANT, x_bound / 2.0))
 
 
-class PrivateLogisticRegression(PrivateModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateLogisticRegression(
+    LogisticPredictions,
+    PrivateModel,
+    ClassifierMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
     """Logistic regression whose coefficients carry enough noise to be published.
 
     The model is trained by gradient descent on all records, with normal noise on every sum of gradients.
@@ -261,72 +266,6 @@ class PrivateLogisticRegression(PrivateModel, ClassifierMixin, BaseEstimator):  
         self.receipt_ = self._receipt(spent)
         return self
 
-    def decision_function(self, X: ArrayLike) -> FloatArray:
-        """Return the linear predictor of features that are clipped as in `fit`.
-
-        Parameters
-        ----------
-        X : array or frame of shape (n_records, n_features)
-
-        Returns
-        -------
-        array of shape (n_records,) or (n_records, n_classes)
-        """
-        check_is_fitted(self)
-        rows, _ = checked_input(self, X, None, reset=False)
-        found: FloatArray = clip_rows(rows, self.bounds_.feature_bound) @ self.coef_.T
-        found += self.intercept_
-        return found[:, 0] if found.shape[1] == 1 else found
-
-    def predict_log_proba(self, X: ArrayLike) -> FloatArray:
-        """Return the logarithm of the probability of every class.
-
-        Parameters
-        ----------
-        X : array or frame of shape (n_records, n_features)
-
-        Returns
-        -------
-        array of shape (n_records, n_classes)
-        """
-        from scipy.special import log_expit, log_softmax
-
-        found = self.decision_function(X)
-        if found.ndim == 1:
-            return np.column_stack([log_expit(-found), log_expit(found)])
-        logarithms: FloatArray = log_softmax(found, axis=1)
-        return logarithms
-
-    def predict_proba(self, X: ArrayLike) -> FloatArray:
-        """Return the probability of every class.
-
-        Parameters
-        ----------
-        X : array or frame of shape (n_records, n_features)
-
-        Returns
-        -------
-        array of shape (n_records, n_classes)
-        """
-        chances: FloatArray = np.exp(self.predict_log_proba(X))
-        return chances
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most probable class.
-
-        Parameters
-        ----------
-        X : array or frame of shape (n_records, n_features)
-
-        Returns
-        -------
-        array of shape (n_records,)
-        """
-        found = self.decision_function(X)
-        best = (found > 0).astype(np.intp) if found.ndim == 1 else found.argmax(axis=1)
-        predicted: NDArray[Any] = self.classes_[best]
-        return predicted
-
     def _noisy(
         self, exact: FloatArray, release: GaussianRelease, generator: np.random.Generator | None
     ) -> FloatArray:
@@ -420,7 +359,7 @@ class PrivateLogisticRegression(PrivateModel, ClassifierMixin, BaseEstimator):  
             "advantage": self.advantage_,
             "protects": self.protects,
             "neighbours": "replace-one",
-            "x_bound": self.bounds_.x_bound,
+            "x_bound": self.bounds_.x_bound if self.bounds_ else None,
             **spent,
             "sigma": self.sigma_,
             "sensitivity": self.sensitivity_,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -96,6 +96,22 @@ class NumberColumn:
             scaled = (values - self.centre) / self.scale
         return np.nan_to_num(np.clip(scaled, -_LARGEST, _LARGEST), nan=0.0)[:, None]
 
+    def places(self, column: pd.Series) -> FloatArray:
+        """Return the numbers within the range, (n,); one that is missing counts as the centre."""
+        values = np.nan_to_num(self.numbers(column), nan=self.centre)
+        if self.low is None or self.high is None:
+            return np.clip(values, -_LARGEST, _LARGEST)
+        return np.clip(values, self.low, self.high)
+
+    def ranged(self, values: pd.Series, *, n_bins: int | None = None) -> NumberColumn:
+        """Return the column with a range, that of the values if none is declared, and with bins."""
+        low, high = self.low, self.high
+        if low is None or high is None:
+            numbers = self.numbers(values)
+            low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
+            high = high if high > low else low + 1.0
+        return replace(self, low=low, high=high, n_bins=self.n_bins or n_bins)
+
     def numbers(self, column: pd.Series) -> FloatArray:
         """Return the numbers of a column, NaN where there is none."""
         import pandas as pd
@@ -149,6 +165,13 @@ class CategoryColumn:
         rows = np.vstack([np.eye(len(self.categories))[:, 1:], np.zeros(len(self.categories) - 1)])
         encoded: FloatArray = rows[category_codes(column, self.categories)]
         return encoded
+
+    def places(self, column: pd.Series) -> FloatArray:
+        """Return the places of the answers among the categories, (n,); any other has that of the first."""
+        places: FloatArray = np.maximum(category_codes(column, self.categories), 0).astype(
+            np.float64
+        )
+        return places
 
 
 EncodedColumn = NumberColumn | CategoryColumn
@@ -233,6 +256,41 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
+
+
+class PlaceEncoder(TableEncoder):
+    """Encode every column by one number: itself within its range, or the place of its category.
+
+    Parameters
+    ----------
+    columns : sequence of NumberColumn and CategoryColumn
+        In the order of the encoded table.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> columns = (CategoryColumn("sex", ("F", "M")), NumberColumn.of_range("age", 20.0, 80.0))
+    >>> PlaceEncoder(columns).transform(pd.DataFrame({"age": [90, None], "sex": ["M", "?"]})).tolist()
+    [[1.0, 80.0], [0.0, 50.0]]
+    """
+
+    def transform(self, X: object) -> FloatArray:
+        """Encode every row by itself.
+
+        Parameters
+        ----------
+        X : frame of shape (n, at least the named columns)
+
+        Returns
+        -------
+        array of shape (n, n_columns)
+        """
+        table = self._table(X)
+        return np.column_stack([column.places(table[column.name]) for column in self.columns])
+
+    def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
+        """Return the names of the columns."""
+        return np.array([column.name for column in self.columns], dtype=object)
 
 
 def learnt_columns(

@@ -7,12 +7,16 @@ import dataclasses
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from epsilens.errors import InputError, PrivacyLeakWarning
 from epsilens.mechanisms._advantage import gaussian_advantage
 from epsilens.mechanisms._columns import PublicColumn
+from epsilens.mechanisms._release import Training
 from epsilens.mechanisms.dp_ebm import DPEBM
 from epsilens.mechanisms.protocol import Task
+from epsilens.models.table_encoder import CategoryColumn, NumberColumn
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +97,62 @@ def test_columns_are_cut_by_what_is_declared(task):
     assert learnt.categories == ("blue", "pink", "red", None)
     assert learnt.bins(table, 16).tolist() == [2, 0, 3, 1]
     assert age.values(np.array([0, 15]), 16).tolist() == [20.25, 87.75]
+
+
+def training(n_yes: int = 100, **changes: object) -> Training:
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"age": random.integers(20, 80, 200), "colour": random.choice(["blue", "red"], 200)}
+    )
+    columns = (
+        NumberColumn.of_range("age", 20.0, 80.0),
+        CategoryColumn("colour", ("blue", "green", "red")),
+    )
+    settings = {"unit": "answer", "epsilon": 1.0, "delta": 1e-5, "x_bound": None, "n_steps": 1}
+    return Training(
+        frame=frame,
+        columns=columns,
+        y=(np.arange(200) < n_yes).astype(np.intp),
+        n_classes=2,
+        progress=lambda *_: None,
+        **(settings | {"seed": None} | changes),
+    )
+
+
+def test_a_released_model_predicts_as_the_library_does(monkeypatch):
+    fitted, before = [], DPEBM.fit
+    monkeypatch.setattr(DPEBM, "fit", lambda *a, **n: fitted.append(before(*a, **n)) or fitted[-1])
+    found = DPEBM.release(training())
+    table = pd.DataFrame(
+        {
+            "age": [None, "old", -5, 1e300, *range(20, 81)],
+            "colour": ["red", None, "x", "green", *["blue"] * 61],
+        }
+    )
+    places = found.encoder.transform(table)
+    cuts = [cut for column in found.model.cuts_ for cut in column]
+    # Also at the very cuts.
+    edges = np.column_stack([np.array(cuts), np.resize([0.0, 1.0, 2.0], len(cuts))])
+    for rows in (places, edges):
+        ours, theirs = found.model.predict_proba(rows), fitted[0].predict_proba(rows)
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
+    assert found.mu == pytest.approx(DPEBM(1.0, 1e-5, "answer", True).mus[1])
+    whole = DPEBM.release(training(unit="record"))
+    assert whole.advantage == DPEBM(1.0, 1e-5, "record").advantage > found.advantage
+
+
+@pytest.mark.parametrize("n_yes", [0, 1, 200])
+def test_a_table_with_one_class_is_not_told_apart(n_yes):
+    with pytest.warns(PrivacyLeakWarning, match="simulation"):
+        found = DPEBM.release(training(n_yes, seed=1))
+    assert found.model.predict_proba(np.array([[50.0, 0.0]])).shape == (1, 2)
+    assert np.isfinite(found.model.intercept_).all()
+
+
+def test_a_budget_that_the_library_cannot_account_for_is_refused():
+    with pytest.raises(InputError, match="must be larger"):
+        DPEBM(10.0, 1e-15, "answer")._require_noise(
+            type("Model", (), {"noise_scale_binning_": 1e9, "noise_scale_boosting_": 1e-9}), 2
+        )
+    with pytest.raises(InputError, match="epsilon"):
+        DPEBM.release(training(epsilon=1e4))

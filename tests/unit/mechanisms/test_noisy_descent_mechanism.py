@@ -58,7 +58,7 @@ def test_the_advantage_is_that_of_normal_noise_about_a_replaced_record(task):
 
 
 def sigma(one):
-    return one.descent.release.sigma if isinstance(one, NoisyDescent) else one.release.sigma
+    return one.descent.release.sigma if isinstance(one, NoisyDescent) else one.noise.sigma
 
 
 @pytest.mark.parametrize("kind", BOTH)

@@ -17,7 +17,7 @@ from epsilens.errors import InputError, MissingExtraError
 from epsilens.models import dp_sgd
 from epsilens.models.dp_sgd import DPSGDSettings, train_ensemble
 from epsilens.models.networks import BatchTable, ClippedGradients, Network
-from epsilens.models.opacus_reference import _Learner, _quietly, torch_network, train_with_opacus
+from epsilens.models.opacus_reference import Learner, quietly, torch_network, train_with_opacus
 from epsilens.models.privacy_accounting import account, calibrate_noise
 
 torch = pytest.importorskip("torch")
@@ -82,10 +82,8 @@ def test_the_same_clipped_sum_for_the_same_batch(
     kind = torch.float32 if precision == "single" else torch.float64
     module = started(network).to(kind)
     parameters = flat(module)[None].astype(settings.dtype)
-    with _quietly():
-        learner = _Learner(
-            module, settings, expected_batch=64, noise_multiplier=0.0, generator=None
-        )
+    with quietly():
+        learner = Learner(module, settings, expected_batch=64, noise_multiplier=0.0, generator=None)
         learner.step(torch.as_tensor(X[batch], dtype=kind), torch.as_tensor(codes[batch]))
     theirs = flat(module, "summed_grad")
 
@@ -121,8 +119,8 @@ def test_the_same_steps_for_the_same_batches_and_noise(
     module = started(network).to(torch.float64)
     start = flat(module)
     noise: list[np.ndarray] = []
-    with _quietly():
-        learner = _Learner(
+    with quietly():
+        learner = Learner(
             module,
             settings,
             expected_batch=plan.expected_batch,
