@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from dp_accounting import ZCDpEvent
 from dp_accounting.rdp import RdpAccountant
 
 from epsilens.mechanisms._advantage import zcdp_advantage
-from epsilens.mechanisms.synthetic_aim import SyntheticAIM, estimate
+from epsilens.mechanisms.synthetic_aim import SyntheticAIM, estimate, synthetic_bins
 
 
 def test_the_budget_of_a_replaced_record(small_task):
@@ -48,6 +50,37 @@ def test_counts_are_as_noisy_as_the_budget_asks(small_task):
         columns = bins[:, [int(name) for name in one.clique]]
         exact = np.bincount(columns @ [2, 1][-columns.shape[1] :], minlength=2 ** columns.shape[1])
         assert (np.abs(np.asarray(one.noisy_measurement) - exact) < 6 * one.stddev).all()
+
+
+def test_records_follow_the_fitted_distribution():
+    """Counted pairs form a cycle and a chord, so that columns depend on more than they were counted with.
+
+    Beside it all cells of the joint distribution one by one. A share of 40,000 records has a standard error
+    of at most 0.0025; six of them: once in 10⁷ cells.
+    """
+    from mbi import CliqueVector, Domain, Factor, MarkovRandomField
+
+    rng = np.random.default_rng(0)
+    names, sizes = ("a", "b", "c", "d", "e"), (3, 2, 4, 2, 3)
+    domain = Domain(names, sizes)
+    pairs = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"), ("b", "e"), ("d", "e")]
+    factors = {
+        pair: Factor(domain.project(pair), 2.0 * rng.normal(size=domain.project(pair).shape))
+        for pair in pairs
+    }
+    potentials = CliqueVector(domain, pairs, factors)
+    joint = np.zeros(sizes)
+    for cell in itertools.product(*map(range, sizes)):
+        at = dict(zip(names, cell, strict=True))
+        joint[cell] = np.exp(sum(float(factors[p].values[at[p[0]], at[p[1]]]) for p in pairs))
+    model = MarkovRandomField(potentials=potentials, marginals=potentials, total=40_000.0)
+    table = SimpleNamespace(model=model, keys={name: None for name in names})
+    drawn = synthetic_bins(table, 40_000, seed=0)
+
+    shares = np.zeros(sizes)
+    np.add.at(shares, tuple(drawn.T), 1 / 40_000)
+    np.testing.assert_allclose(shares, joint / joint.sum(), atol=6 * 0.0025)
+    np.testing.assert_array_equal(drawn, synthetic_bins(table, 40_000, seed=0))
 
 
 @pytest.mark.nightly
