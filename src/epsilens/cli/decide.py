@@ -252,6 +252,7 @@ def with_command(
     from epsilens.data.typed_names import typed_answer, typed_name
     from epsilens.document.decision import RANDOMISED
     from epsilens.document.wording import delta_text
+    from epsilens.mechanisms import mechanism_class
 
     chosen = document.recommendation
     is_local = chosen.mechanism in RANDOMISED
@@ -277,12 +278,9 @@ def with_command(
     else:
         words += ["train", file, "--label", label, "--mechanism", chosen.mechanism]
         words += ["--epsilon", f"{chosen.epsilon:.10g}", "--delta", delta_text(chosen.delta)]
-        words += [
-            "--protects",
-            str(settings["protects"]),
-            "--x-bound",
-            f"{settings['x_bound']:.10g}",
-        ]
+        words += ["--protects", str(settings["protects"])]
+        if mechanism_class(chosen.mechanism).shrinks_rows:
+            words += ["--x-bound", f"{settings['x_bound']:.10g}"]
         for column in document.risk.protect:
             if column != label:
                 words += ["--protect", typed_name(column)]

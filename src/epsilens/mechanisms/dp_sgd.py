@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
@@ -130,14 +130,19 @@ class DPSGD(Mechanism):
         members: BoolArray | None = None,
         progress: Progress | None = None,
     ) -> Iterator[Runs]:
-        """Train models at every budget by seeded noise; all runs of a budget side by side."""
+        """Train models at every budget by seeded noise; all runs of a budget side by side.
+
+        Rows are shrunk as in a release. The intercept's constant is 1 here; it is less there if the bound is
+        below 2.
+        """
+        X, X_test = (default_bounds(task.x_bound).rows(X)[:, :-1] for X in (task.X, task.X_test))
         shares = np.ones((n_runs, len(task.y)), dtype=bool) if members is None else members.T
         expected = float(shares.sum(axis=1).mean())
         for number, plan in enumerate(plans):
             yield _EnsembleRuns(
-                task,
+                {"train": X, "test": X_test},
                 train_ensemble(
-                    task.X,
+                    X,
                     task.y,
                     shares,
                     DPSGDSettings.linear(
@@ -156,15 +161,16 @@ class DPSGD(Mechanism):
 class _EnsembleRuns(Runs):
     """Models that were trained side by side."""
 
-    task: Task
+    rows: Mapping[str, FloatArray]
     fit: EnsembleFit
 
     def probabilities(self, records: Literal["train", "test"]) -> FloatArray:
         """Return the predictions of all runs, (n_records, n_classes, n_runs)."""
         from scipy.special import softmax
 
-        X = self.task.X if records == "train" else self.task.X_test
-        logits = np.asarray(self.fit.logits(X), dtype=np.float64).transpose(1, 2, 0)
+        logits = np.asarray(self.fit.logits(self.rows[records]), dtype=np.float64).transpose(
+            1, 2, 0
+        )
         if logits.shape[1] == 1:
             logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
         chances: FloatArray = softmax(logits, axis=1)
