@@ -880,9 +880,9 @@ class Study:
             or isinstance(epsilon, Mapping),
         )
         self._require_probabilities()
-        self.declaration(comparison.protects)  # refused before the long work
         if self.identity is not None:
             require_extra("explain", "explaining a model by SHAP", "shap")
+        self.declaration(comparison.protects)  # refused before the long work
         masked: list[str] = []
         grid = self._grid(epsilon, self._last_cost or self._last_risk)
         if epsilon is None and self._last_cost is not None:

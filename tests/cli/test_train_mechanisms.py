@@ -116,8 +116,9 @@ def test_the_receipts_state_what_epsilon_and_the_advantage_are_about(survey, tmp
             found = receipt(out)
             assert (found.epsilon, found.delta, found.protects) == (1.0, 1e-4, name)
             assert found.neighbours.startswith(
-                "for ε and δ: a table and the same with one record more, the number of records being "
-                "public; for the advantage: tables with equally many rows that differ in one "
+                "for ε and δ: a table and the same with one record more, both trained with noise and "
+                "batches planned for the number of records that is stated; for the advantage: "
+                "tables with equally many rows that differ in one "
             )
             # About a replaced record.
             assert found.total.epsilon == found.epsilon * 2 or mechanism == "dp-ebm"

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from epsilens.models.training_rows import Declaration, TrainingRows
 
 _ADDED = (
-    "for ε and δ: a table and the same with one record more, the number of records being public; "
-    "for the advantage: "
+    "for ε and δ: a table and the same with one record more, both trained with noise and batches planned "
+    "for the number of records that is stated; for the advantage: "
 )
 _NO_TOTAL = "No total can be claimed for these releases together"
 

@@ -41,6 +41,8 @@ RANDOMISED: frozenset[MechanismName] = frozenset(
     {"randomised-response", "randomised-response-corrected"}
 )
 """Mechanisms that randomise answers before they are collected."""
+ADDED: frozenset[MechanismName] = frozenset({"dp-sgd", "dp-ebm", "synthetic-aim"})
+"""Mechanisms whose ε is about a record that is added or removed."""
 
 
 TITLES: dict[MechanismName, str] = {

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from epsilens.document.audit import AuditDocument
+from epsilens.document.decision import ADDED
 from epsilens.document.kinds import InspectDocument, ReleaseDocument, ValueDocument, ValuePoint
 from epsilens.document.mask import MaskDocument, MaskOutcome, RelaxedEpsilon
 from epsilens.document.parts import NumberType
@@ -105,6 +106,10 @@ def training_view(document: TrainingDocument) -> View:
         f"away become guessable{end}"
     ]
     total = document.total
+    if document.mechanism in ADDED:
+        sentences.append(
+            "ε and δ are about a record that is added or removed, the advantage is about a replaced one."
+        )
     if total.n_releases > 1:
         sentences.append(
             f"Together with {total.n_releases - 1} earlier "

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 EPSILON_RANGE = (1e-3, 100.0)
 """Of mechanisms by other libraries: beyond, their accounting is not exact in double precision."""
+DELTA_RANGE = (1e-50, 0.5)
+X_BOUND_RANGE = (1e-6, 1e6)
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -72,9 +74,12 @@ class Training:
         """Number of coefficient vectors: one for two classes."""
         return 1 if self.n_classes == 2 else self.n_classes
 
-    def check_epsilon(self) -> None:
-        """Refuse an ε that another library's accounting does not reach."""
+    def check_budget(self) -> None:
+        """Refuse a budget or a bound that another library's accounting does not reach."""
         as_between(self.epsilon, *EPSILON_RANGE, name="epsilon")
+        as_between(self.delta, *DELTA_RANGE, name="delta")
+        if self.x_bound is not None:
+            as_between(self.x_bound, *X_BOUND_RANGE, name="x_bound")
 
     def generator(self) -> np.random.Generator | None:
         """Return the generator of a simulation, and warn; None for a real release."""

@@ -125,7 +125,7 @@ class DPEBM(Mechanism):
     @classmethod
     def release(cls, training: Training) -> Released:
         """Train the model that is published, by interpret-core."""
-        training.check_epsilon()
+        training.check_budget()
         if training.n_classes != 2:
             raise InputError(
                 argument="mechanism",

@@ -92,7 +92,7 @@ class DPSGD(Mechanism):
         """Train the model that is published, by Opacus."""
         from epsilens.models.opacus_release import released_coefficients, sum_release
 
-        training.check_epsilon()
+        training.check_budget()
         if training.x_bound is None:
             raise InputError(argument="x_bound", expected="given", got="none")
         n_records, bounds = len(training.y), default_bounds(training.x_bound)

@@ -126,7 +126,7 @@ class SyntheticAIM(Mechanism):
         """Make the synthetic table that is published, and train on it."""
         import pandas as pd
 
-        training.check_epsilon()
+        training.check_budget()
         plan, n_records = cls(training.epsilon, training.delta, training.unit), len(training.y)
         encoder = TableEncoder(training.ranged(BINS))
         generator = training.generator()

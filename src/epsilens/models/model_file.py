@@ -295,8 +295,12 @@ def _contradiction(file: ModelFile, receipt: TrainingDocument) -> str | None:
     seeded = origin.seed is not None
     claims_all = receipt.protects == "record"
     least = 1.0 - _ROUNDING
-    # ε of another library's release is about an added record, and the total about a replaced one.
-    own_epsilon = receipt.epsilon if receipt.mechanism in _OWN else 0.0
+    own_epsilon, own_delta = receipt.epsilon, receipt.delta
+    if receipt.mechanism in ("dp-sgd", "synthetic-aim"):
+        # Theirs is about an added record, and the total about a replaced one: (2ε, (1 + e^ε)δ).
+        own_epsilon, own_delta = 2.0 * own_epsilon, (1.0 + math.exp(own_epsilon)) * own_delta
+    elif receipt.mechanism == "dp-ebm":
+        own_epsilon = 0.0  # follows from μ, which is checked
     fits = {
         "the label": file.label == receipt.label and file.label not in features,
         "x_bound": file.x_bound == receipt.x_bound,
@@ -309,7 +313,7 @@ def _contradiction(file: ModelFile, receipt: TrainingDocument) -> str | None:
         "the number of classes": origin.settings.get("n_classes") == len(file.classes),
         "whether it is a simulation": receipt.simulated == origin.simulated == seeded
         and not (seeded and "proven" in receipt.number_types.values()),
-        "the total": total.delta >= least * receipt.delta
+        "the total": total.delta >= least * min(own_delta, 1.0)
         and total.advantage >= least * receipt.advantage
         and total.n_releases == 1 + len({release.receipt for release in total.earlier})
         and (total.n_releases > 1 or total.epsilon >= least * own_epsilon),
