@@ -105,6 +105,9 @@ NOTES: Mapping[str, NoteKind] = {
     "rho-epsilon": NoteKind("note", "Each epsilon is that of its rho at a stated delta."),
     "cost-of-bounds": NoteKind("note", "What the bounds of a private model cost without noise."),
     "bounds-from-data": NoteKind("warning", "Bounds of a private model were taken from the data."),
+    "floating-point-noise": NoteKind(
+        "warning", "The noise of a library is not discrete.", has_names=False
+    ),
     # The attack.
     "scaled-features": NoteKind("warning", "Features were scaled by the raw data."),
     "attacked-sample": NoteKind("warning", "Membership was attacked for a part of the records."),

@@ -254,6 +254,24 @@ def test_the_printed_command_asks_for_the_same_release(table, tmp_path, capsys):
 
 
 @pytest.mark.filterwarnings("ignore::epsilens.errors.PrivacyLeakWarning")
+def test_no_command_is_printed_while_columns_must_be_declared(file, capsys):
+    asked = (
+        *WHICH,
+        "--categories",
+        "smokes=no|yes",
+        "--max-advantage",
+        0.5,
+        "--protects",
+        "record",
+    )
+    assert run(file, *asked, "--json") == 0
+    found = load_document(capsys.readouterr().out)
+    assert found.recommendation.holds
+    assert found.recommendation.command is None
+    assert "columns-not-declared" in {note.code for note in found.notes}
+
+
+@pytest.mark.filterwarnings("ignore::epsilens.errors.PrivacyLeakWarning")
 def test_limits_that_no_mechanism_meets_name_the_nearest(file, capsys):
     asked = (*WHICH, "--categories", "smokes=no|yes", "--max-accuracy-loss", 0.001)
     assert run(file, *asked, "--max-advantage", 0.001, "--json") == 3

@@ -195,7 +195,7 @@ def test_several_classes(survey, tmp_path, capsys):
         if mechanism == "dp-ebm":
             assert code == 2
             line = capsys.readouterr().err
-            assert "another one for 4 classes, got 'dp-ebm', which knows two" in line
+            assert "`--mechanism dp-ebm` needs a label of two classes, got 4" in line
             assert line.count("\n") == 1
         else:
             assert code == 0
@@ -239,6 +239,13 @@ def test_what_cannot_be_released_is_refused_before_anything_is_read(
     for options in OPTIONS.values():
         assert run(survey, *options, "--epsilon=1e6", out=tmp_path / "model.json") == 2
         assert capsys.readouterr().err.count("\n") == 1
+    for option in ("--x-bound=1e-200", "--x-bound=1e200", "--delta=1e-200", "--n-steps=9"):
+        assert run(survey, *OPTIONS["dp-sgd"], option, out=tmp_path / "model.json") == 2
+        found = capsys.readouterr().err
+        assert f"`{option.split('=')[0]}` must " in found
+        assert found.count("\n") == 1
+    assert run(survey, *OPTIONS["dp-ebm"], "--coef-bound=1", out=tmp_path / "model.json") == 2
+    assert "belongs to `--model ridge`" in capsys.readouterr().err
     assert not list(tmp_path.glob("*.json"))
 
 
@@ -272,6 +279,11 @@ def test_a_receipt_that_contradicts_the_model_is_refused(survey, tmp_path):
         out = tmp_path / f"{mechanism}.json"
         assert run(survey, *OPTIONS[mechanism], out=out) == 0
         good = json.loads(out.read_text("utf-8"))
+        total = good["receipt"]["total"]
+        smaller = [{"delta": total["delta"] / 2}, {"advantage": total["advantage"] / 2}]
+        if mechanism != "dp-ebm":
+            smaller.append({"epsilon": total["epsilon"] / 2})
+        changes += [({"total": total | change}, "the total") for change in smaller]
         for change, what in changes:
             content = good | {"receipt": good["receipt"] | change}
             bad.write_text(json.dumps(content), encoding="utf-8")
@@ -282,6 +294,17 @@ def test_a_receipt_that_contradicts_the_model_is_refused(survey, tmp_path):
     bad.write_text(json.dumps(good), encoding="utf-8")
     with pytest.raises(InputError, match="is malformed"):
         load_model(bad)
+
+
+def test_a_model_that_replaces_another_leaves_no_table_of_it(survey, tmp_path, capsys):
+    out = tmp_path / "model.json"
+    assert run(survey, *OPTIONS["synthetic-aim"], out=out) == 0
+    assert (tmp_path / "model.synthetic.csv").exists()
+    assert run(survey, *OPTIONS["dp-ebm"], out=out) == 2
+    assert (tmp_path / "model.synthetic.csv").exists()
+    assert run(survey, *OPTIONS["dp-ebm"], "--force", out=out) == 0
+    assert not (tmp_path / "model.synthetic.csv").exists()
+    assert "floating-point-noise" in {note.code for note in receipt(out).notes}
 
 
 def test_receipts_of_all_mechanisms_add_up(survey, tmp_path):

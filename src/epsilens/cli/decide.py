@@ -245,7 +245,10 @@ def with_command(
     classes: Sequence[object],
     ranges: Sequence[str] | None = None,
 ) -> DecisionDocument:
-    """Return a decision with the command that makes the recommended release, bounds included."""
+    """Return a decision with the command that makes the recommended release, bounds included.
+
+    There is none while columns must still be declared.
+    """
     import shlex
 
     from epsilens.cli.train import TRAINABLE
@@ -286,6 +289,8 @@ def with_command(
                 words += ["--protect", typed_name(column)]
         # For records nothing is learnt from the data: their codes are declared by --categories.
         is_record = settings["protects"] == "record"
+        if is_record and any(note.code == "columns-not-declared" for note in document.notes):
+            return document
         codes = () if is_record else comma_list(options.categorical)
         for option, columns in (("--drop", comma_list(options.drop)), ("--categorical", codes)):
             for column in columns:

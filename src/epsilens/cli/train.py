@@ -9,11 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from epsilens.cli.option_groups import Help, Without, choice, option, option_groups, switch
-from epsilens.cli.options import (
-    Data,
-    Label,
-    TableOptions,
-)
+from epsilens.cli.options import Data, Label, Ranges, TableOptions
 from epsilens.cli.output import (
     Force,
     Json,
@@ -43,6 +39,7 @@ ELSEWHERE = {
     "randomised-response-corrected": "It protects answers before training: use `epsilens randomise`.",
 }
 _PRIVACY = "Privacy"
+N_STEPS = 120
 
 
 @option_groups
@@ -119,15 +116,7 @@ def train(
             panel=_PRIVACY,
         ),
     ] = None,
-    range_: Annotated[
-        list[str] | None,
-        option(
-            "Range of a column of numbers or dates; what lies beyond is cut (repeat).",
-            "COL=LOW:HIGH",
-            "--range",
-            panel="Reading the table",
-        ),
-    ] = None,
+    range_: Ranges = None,
     *,
     table: Annotated[
         TableOptions,
@@ -140,8 +129,15 @@ def train(
         ),
     ],
     n_steps: Annotated[
-        int, option("Noisy steps of noisy-descent.", "N", panel="Model", min=1, max=100_000)
-    ] = 120,
+        int | None,
+        option(
+            f"Noisy steps of noisy-descent. Default: {N_STEPS}.",
+            "N",
+            panel="Model",
+            min=1,
+            max=100_000,
+        ),
+    ] = None,
     coef_bound: Annotated[
         float | None,
         option(
@@ -206,7 +202,7 @@ def train(
 
     began = datetime.datetime.now(datetime.UTC)
     is_record = protects == "record"
-    kind = _check_mechanism(mechanism, table.model, x_bound)
+    kind = _check_mechanism(mechanism, table.model, x_bound, n_steps, coef_bound)
     as_positive(epsilon, name="epsilon")
     if delta is not None:
         as_share(delta, name="delta")
@@ -261,7 +257,7 @@ def train(
             epsilon=epsilon,
             delta=budget,
             x_bound=x_bound,
-            n_steps=n_steps,
+            n_steps=N_STEPS if n_steps is None else n_steps,
             seed=seed,
             progress=progress,
         )
@@ -291,6 +287,8 @@ def train(
                 made.to_csv(stack.enter_context(replacing(table_file)), index=False)
             scratch = stack.enter_context(replacing(out, announce=announce))
             scratch.write_bytes(text.encode("utf-8"))
+        if made is None and replaces:
+            table_file.unlink(missing_ok=True)  # of the release that is replaced
 
     write_release(write, document, out=out, planned=planned, force=force)
     if json:
@@ -309,7 +307,13 @@ def train(
         _echo(f"Written: {', '.join(map(str, files))} and {receipt_file}")
 
 
-def _check_mechanism(name: str, model: str, x_bound: float | None) -> type[Mechanism]:
+def _check_mechanism(
+    name: str,
+    model: str,
+    x_bound: float | None,
+    n_steps: int | None,
+    coef_bound: float | None,
+) -> type[Mechanism]:
     """Return a mechanism; refuse one that cannot release here, before anything is read."""
     from epsilens._validate import require_extra
     from epsilens.mechanisms import mechanism_class
@@ -327,6 +331,12 @@ def _check_mechanism(name: str, model: str, x_bound: float | None) -> type[Mecha
             expected=f"output-perturbation for {setting('model', 'ridge')}",
             got=repr(name),
         )
+    for given, argument, owner, belongs in (
+        (n_steps, "n_steps", "noisy-descent", name == "noisy-descent"),
+        (coef_bound, "coef_bound", setting("model", "ridge"), model == "ridge"),
+    ):
+        if given is not None and not belongs:
+            raise InputError(f"{setting(argument)} must be left out here: it belongs to {owner}.")
     found = mechanism_class(name)
     if x_bound is not None and not found.shrinks_rows:
         raise InputError(

@@ -119,8 +119,7 @@ def training_view(document: TrainingDocument) -> View:
     notes = []
     if document.simulated:
         notes.append(
-            "Simulated: a seed was given, so whoever knows it can undo the noise. "
-            "Do not publish this model."
+            "Simulated: a seed was given, so nothing is claimed. Do not publish this model."
         )
     article = "An" if document.model == "additive" else "A"
     title = f"{article} {document.model} model of {document.label} that may be published."
