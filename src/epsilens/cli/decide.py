@@ -302,7 +302,8 @@ def with_command(
         if options.positive is not None:
             words += ["--positive", options.positive]
     for text in options.bins or ():
-        words += ["--bins", text]
+        if not is_local or text.rpartition("=")[0] in document.risk.protect:
+            words += ["--bins", text]
     for option, value in (("--delimiter", options.delimiter), ("--encoding", options.encoding)):
         if value is not None:
             words += [option, value]

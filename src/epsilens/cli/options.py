@@ -294,27 +294,35 @@ def categories_of(
     {'smokes': ['no', 'yes']}
     >>> categories_of(['smokes=no|"yes|often"'], protected=["smokes"])
     {'smokes': ['no', 'yes|often']}
+    >>> categories_of(['"a=b"=no|yes'], protected=[], declares_any=True)
+    {'a=b': ['no', 'yes']}
     """
     from epsilens.data.typed_names import split_typed
 
     found: dict[str, list[str]] = {}
     require_text(typed, option="--categories")
     for text in typed or ():
-        # A column name may itself contain "=": the longest protected name that fits is meant.
+        # A column name may itself contain "=": the longest protected name that fits is meant, and any
+        # other stands in double quotes.
         fitting = [name for name in protected if text.startswith(f"{name}=")]
-        name, sign, _ = text.partition("=")
-        if not fitting and declares_any and sign:
+        is_quoted = not fitting and text.startswith('"') and '"=' in text
+        name, sign, answers = (text[1:] if is_quoted else text).partition(
+            '"=' if is_quoted else "="
+        )
+        if not fitting and sign and (declares_any or (is_quoted and name in protected)):
             fitting = [name]
+        elif fitting:
+            name = max(fitting, key=len)
+            answers = text[len(name) + 1 :]
         if not fitting:
             came = repr(name) if sign else "text without `=`"
             raise InputError(
                 f"`--categories` must name a protected column, as in COL=A|B|C, got {came}. "
                 "Add the column to `--protect`, or leave it out."
             )
-        name = max(fitting, key=len)
         if name in found:
             raise InputError(f"`--categories` must name column {name!r} once, got it twice.")
-        found[name] = split_typed(text[len(name) + 1 :], "|")
+        found[name] = split_typed(answers, "|")
         if len(found[name]) < 2:
             raise InputError(
                 f"`--categories` of {name!r} must be at least two answers with `|` between them, as in "
