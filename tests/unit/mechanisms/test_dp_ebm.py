@@ -123,8 +123,7 @@ def test_a_released_model_predicts_as_the_library_does(monkeypatch):
     fitted, before = [], DPEBM.fit
     monkeypatch.setattr(DPEBM, "fit", lambda *a, **n: fitted.append(before(*a, **n)) or fitted[-1])
     with pytest.warns(PrivacyLeakWarning, match="floating-point noise"):
-        found = DPEBM.release(training())
-        whole = DPEBM.release(training(unit="record"))
+        found, whole = DPEBM.release(training()), DPEBM.release(training(unit="record"))
     table = pd.DataFrame(
         {
             "age": [None, "old", -5, 1e300, *range(20, 81)],
