@@ -45,6 +45,18 @@ class NoteKind(NamedTuple):
 
 
 NOTES: Mapping[str, NoteKind] = {
+    # A model that is trained again as a whole.
+    "trained-again": NoteKind("note", "How many models were trained, and at which cells.", False),
+    "no-intervals": NoteKind("note", "Too few draws for an interval.", False),
+    "zero-probabilities": NoteKind(
+        "note", "The model gives probability 0 to answers that occur.", False
+    ),
+    "attack-power": NoteKind("note", "What so many shadow models can detect.", False),
+    "attacked-budgets": NoteKind("note", "The budgets at which models were attacked.", False),
+    "not-deterministic": NoteKind(
+        "warning", "Training twice with one seed gives different models.", False
+    ),
+    "training-not-converged": NoteKind("note", "The training stops before it converges.", False),
     # The table.
     "column-left-out": NoteKind("note", "A column is not used by the model."),
     "date-column": NoteKind("note", "A column of dates is used as numbers."),

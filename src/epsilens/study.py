@@ -914,7 +914,9 @@ class Study:
         others: list[Compared] = []
         remarks: list[Note] = []
         task, level = None, 0.0
-        n_numbers = len(self.prepared.y_train) * self.baseline.n_parameters
+        n_numbers = len(self.prepared.y_train) * (
+            self.baseline.n_parameters or self.prepared.X_train.shape[1]
+        )
         if comparison.names and self.weight is not None:
             said = (
                 "mechanisms that train on the true answers take no weights and were not compared."

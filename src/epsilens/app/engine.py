@@ -308,6 +308,7 @@ def _is_quick(question: Question, baseline: Baseline) -> bool:
     return (
         question.protected == [question.label]
         and question.correction == "none"
+        and baseline.n_parameters is not None
         and baseline.n_train * baseline.n_parameters * n_groups <= QUICK
     )
 

@@ -252,6 +252,8 @@ def _difference(cost: WhatIfDocument, risk: RiskDocument) -> str | None:
     one, other = cost.baseline, risk.baseline
     if other is None:
         return None
+    # A model that is trained again may have a seed of its own in each.
+    noise = _NOISE if one.n_parameters is not None else math.inf
     differs = None
     if one.n_train != other.n_train:
         differs = f"{one.n_train} and {other.n_train} training rows"
@@ -259,10 +261,10 @@ def _difference(cost: WhatIfDocument, risk: RiskDocument) -> str | None:
         differs = f"{one.n_test} and {other.n_test} test rows"
     elif one.n_parameters != other.n_parameters:
         differs = f"{one.n_parameters} and {other.n_parameters} parameters"
-    elif _are_apart(one.loss, other.loss, _NOISE):
+    elif _are_apart(one.loss, other.loss, noise):
         differs = f"test loss {one.loss:.6g} and {other.loss:.6g}"
     # A row that lies on the border may fall on either side of it.
-    elif _are_apart(one.accuracy, other.accuracy, 2.5 / max(one.n_test, 1)):
+    elif _are_apart(one.accuracy, other.accuracy, max(2.5 / max(one.n_test, 1), noise)):
         differs = f"accuracy {one.accuracy:.4g} and {other.accuracy:.4g}"
     return differs and (
         f"before anything is randomised their models differ: {differs}. Ask both of the same model "

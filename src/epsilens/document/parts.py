@@ -285,8 +285,8 @@ class Baseline(Part):
     """Number of training rows."""
     n_test: Count
     """Number of test rows."""
-    n_parameters: Count
-    """Number of fitted coefficients, intercepts included."""
+    n_parameters: Count | None = None
+    """Number of fitted coefficients, intercepts included; null for a model that is not linear."""
 
 
 class DocumentHead(Part):

@@ -23,7 +23,7 @@ PUBLIC_BODY = "public_body"
 """The setting that says whether the layers before a network's head were declared public."""
 
 WhatIfMethod: TypeAlias = Literal[
-    "influence", "newton", "exact", "retrain", "paper", "output-perturbation"
+    "influence", "newton", "exact", "curve", "retrain", "paper", "output-perturbation"
 ]
 
 
@@ -64,6 +64,9 @@ class WhatIfCell(Part):
     """Change of the difference in test accuracy between the group and everybody else."""
     trusted: Flag = True
     """Whether the checks of the approximation passed."""
+    number_type: Literal["measured", "estimated"] | None = None
+    """For the method curve: measured where models were trained, estimated where it is interpolated. Null: as
+    the document says of all cells."""
 
 
 class OutcomeInterval(Part):

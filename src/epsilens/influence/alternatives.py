@@ -64,6 +64,29 @@ def no_alternatives(design: Design) -> Alternatives:
     )
 
 
+def whole_answers(columns: Sequence[tuple[NDArray[np.int64], int]], n_rows: int) -> Alternatives:
+    """Return the joint answers of protected columns of a model whose features are not looked into.
+
+    Parameters
+    ----------
+    columns : sequence of (codes, number of categories)
+    n_rows : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> whole_answers([(np.array([0, 1]), 2), (np.array([2, 1]), 3)], 2).codes
+    array([2, 4])
+    """
+    design = Design.from_features(np.zeros((n_rows, 0)), intercept=None)
+    if not columns:
+        return no_alternatives(design)
+    sizes = tuple(size for _, size in columns)
+    codes = np.ravel_multi_index(tuple(codes for codes, _ in columns), sizes)
+    n_joint = math.prod(sizes)
+    return Alternatives(design, np.zeros((n_joint, 0)), np.asarray(codes, dtype=np.int64), sizes)
+
+
 # --- What each category of a protected column adds to a record's features ---
 
 Features: TypeAlias = "FloatArray | scipy.sparse.csr_array"
@@ -123,7 +146,7 @@ def read_block(
         If other columns have a say in the block.
     """
     n = len(codes)
-    _refuse_other_type(table, name, categories)
+    refuse_other_type(table, name, categories)
     blocks = []
     for row in dict.fromkeys((0, n // 2, n - 1)):
         changed = transform(_copies(table, row, name, categories))
@@ -147,7 +170,7 @@ def read_block(
     return ProtectedFeature(name, codes, columns, rows)
 
 
-def _refuse_other_type(table: object, name: str, categories: Sequence[object]) -> None:
+def refuse_other_type(table: object, name: str, categories: Sequence[object]) -> None:
     """Refuse categories that the column's own type cannot hold, such as 1.9 in whole numbers."""
     import pandas as pd
 
@@ -178,7 +201,7 @@ def _only_block_moves(
     scale = 1e-9 * (1.0 + np.abs(rows).max())
     for shift in {0, 1, d - 1}:
         moved = (codes + shift) % d
-        after = transform(_with_column(table, name, [categories[code] for code in moved]))
+        after = transform(with_column(table, name, [categories[code] for code in moved]))
         part = after[:, columns]
         dense = part if isinstance(part, np.ndarray) else part.toarray()
         if np.abs(dense - rows[moved]).max() > scale:
@@ -195,7 +218,7 @@ def _only_block_moves(
     return True
 
 
-def _with_column(table: object, name: str, values: Sequence[object]) -> object:
+def with_column(table: object, name: str, values: Sequence[object]) -> object:
     """Return the records with other values in one column."""
     import pandas as pd
 
@@ -225,7 +248,7 @@ def _copies(table: object, row: int, name: str, categories: Sequence[object]) ->
         copies = table.iloc[again].reset_index(drop=True)
     else:
         copies = table[again]  # type: ignore[index]
-    return _with_column(copies, name, categories)
+    return with_column(copies, name, categories)
 
 
 def join_blocks(design: Design, features: Sequence[ProtectedFeature]) -> Alternatives:

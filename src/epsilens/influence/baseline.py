@@ -96,6 +96,21 @@ class TrainedModel:
     notes: tuple[Note, ...]
     is_streamed: ClassVar[bool] = False
 
+    @property
+    def n_rows(self) -> int:
+        """Number of training records."""
+        return int(self.problem.n_rows)
+
+    @property
+    def n_test_rows(self) -> int:
+        """Number of test records."""
+        return int(self.evaluation.n_rows)
+
+    @property
+    def loss_name(self) -> str:
+        """Name of the loss that is minimised."""
+        return self.problem.loss.name
+
     def numbers(self) -> BaselineNumbers:
         """Return what a document says of the model before anything is randomised."""
         return BaselineNumbers(

@@ -85,6 +85,18 @@ def area_under_curve(
     return float(np.sum(up_at * (below + 0.5 * down_at)) / total)
 
 
+def contrast_weights(weights: FloatArray, members: Any) -> Any:
+    """Return weights whose sum with a metric is the group's gap; None if one side is empty."""
+    if members is None:
+        return None
+    inside = np.where(members, weights, 0.0)
+    outside = np.where(members, 0.0, weights)
+    if not (inside.sum() > 0 and outside.sum() > 0):
+        return None
+    contrast: FloatArray = inside / inside.sum() - outside / outside.sum()
+    return contrast
+
+
 @dataclass(frozen=True, repr=False)
 class NoiseForms:
     """The covariance xᵀΣx of a record's predictor in many cells, mixed from a few quadratic forms.
@@ -200,14 +212,7 @@ class Evaluation:
 
     def contrast(self, members: Any) -> Any:
         """Return weights whose sum with a metric is the group's gap; None if one side is empty."""
-        if members is None:
-            return None
-        inside = np.where(members, self.weights, 0.0)
-        outside = np.where(members, 0.0, self.weights)
-        if not (inside.sum() > 0 and outside.sum() > 0):
-            return None
-        contrast: FloatArray = inside / inside.sum() - outside / outside.sum()
-        return contrast
+        return contrast_weights(self.weights, members)
 
     def outcomes(self, theta: FloatArray, contrast: Any = None) -> Outcomes:
         """Return loss, accuracy and AUC at θ, and the gaps of a group given by its contrast."""

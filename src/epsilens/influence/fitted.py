@@ -9,9 +9,12 @@ from typing import Self
 from sklearn.base import BaseEstimator
 
 from epsilens.data.frames import series_name
+from epsilens.errors import InputError
+from epsilens.influence.any_model import AnyModel, fit_any_model
 from epsilens.influence.baseline import BaselineModel, fit_baseline
 from epsilens.influence.question import Asked, Question, read_question
 from epsilens.influence.streamed_baseline import StreamedBaseline
+from epsilens.models.scikit_learn import NoExactAnswerError
 from epsilens.models.tables import (
     column_names,
     for_scikit_learn,
@@ -25,8 +28,9 @@ class FittedModel(BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    baseline_ : BaselineModel or StreamedBaseline
-        The converged model with its outcomes on the test set.
+    baseline_ : BaselineModel, StreamedBaseline or AnyModel
+        The converged linear model, or a model that is trained again as a whole, with its outcomes on the
+        test set.
     label_name_ : str or None
     """
 
@@ -42,40 +46,62 @@ class FittedModel(BaseEstimator):  # type: ignore[misc]
         sample_weight: object | None,
         sample_weight_test: object | None,
     ) -> None:
-        """Train the model to convergence on tables in memory and evaluate it."""
+        """Train the model on tables in memory and evaluate it: a linear one to convergence, others as they are."""
         features = for_scikit_learn(X)
-        baseline = fit_baseline(
-            self.estimator,
-            features,
-            y,
-            in_order_of(features, for_scikit_learn(X_test)),
-            y_test,
-            sample_weight=sample_weight,
-            sample_weight_test=sample_weight_test,
-        )
+        tested = in_order_of(features, for_scikit_learn(X_test))
+        baseline: BaselineModel | AnyModel
+        try:
+            baseline = fit_baseline(
+                self.estimator,
+                features,
+                y,
+                tested,
+                y_test,
+                sample_weight=sample_weight,
+                sample_weight_test=sample_weight_test,
+            )
+        except NoExactAnswerError as reason:
+            try:
+                baseline = fit_any_model(
+                    self.estimator,
+                    features,
+                    y,
+                    tested,
+                    y_test,
+                    sample_weight=sample_weight,
+                    sample_weight_test=sample_weight_test,
+                    reason=str(reason),
+                )
+            except InputError:
+                if reason.argument == "estimator":  # a kind of model without an exact answer
+                    raise
+                raise reason from None  # a linear model whose settings are in the way
         self._keep(baseline, features, label_name=series_name(y), template=X)
 
     def _keep(
         self,
-        baseline: BaselineModel | StreamedBaseline,
+        baseline: BaselineModel | StreamedBaseline | AnyModel,
         table: object,
         *,
         label_name: str | None,
         template: object,
     ) -> None:
         """Take a fitted model for this study's."""
-        self.baseline_: BaselineModel | StreamedBaseline = baseline
+        self.baseline_: BaselineModel | StreamedBaseline | AnyModel = baseline
         self.label_name_ = label_name
         self._table = table
         self._template = template
         self._fingerprint = schema_fingerprint(
             table,
             label_name,
-            n_train=baseline.problem.n_rows,
-            n_test=baseline.evaluation.n_rows,
+            n_train=baseline.n_rows,
+            n_test=baseline.n_test_rows,
         )
+        self._whole: AnyModel | None = None
         # The question that was read last, for several studies of one model.
         self._last_question: list[tuple[Question, Asked]] | None = None
+        if isinstance(baseline, AnyModel):
+            return
         one = len(baseline.intercept) == 1
         self.coef_ = baseline.coefficients[0] if one else baseline.coefficients
         self.intercept_ = float(baseline.intercept[0]) if one else baseline.intercept
@@ -94,19 +120,26 @@ class FittedModel(BaseEstimator):  # type: ignore[misc]
             "_template",
             "_fingerprint",
             "_last_question",
+            "_whole",
         )
         for name in shared:
             setattr(self, name, getattr(other, name))
         return self
 
-    def _read_question(self, question: Question, *, columns: list[str] | None = None) -> Asked:
-        """Check a question, if it is not the one that is kept."""
-        kept = self._last_question
+    def _read_question(
+        self,
+        question: Question,
+        model: BaselineModel | StreamedBaseline | AnyModel,
+        *,
+        columns: list[str] | None = None,
+    ) -> Asked:
+        """Check a question about the model, if it is not the one that is kept."""
+        kept = self._last_question if model is self.baseline_ else None
         if kept and kept[0][0].is_same(question):
             asked = kept[0][1]
         else:
             known = column_names(self._table) if columns is None else columns
-            asked = read_question(self.baseline_, question, columns=known)
+            asked = read_question(model, question, columns=known)
         if kept is not None:
             kept[:] = [(question, asked)]
         # Whoever answers adds notes of its own.

@@ -43,7 +43,10 @@ from epsilens.influence.alternatives import (
     join_blocks,
     no_alternatives,
     read_block,
+    refuse_other_type,
+    whole_answers,
 )
+from epsilens.influence.any_model import AnyModel
 from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.groups import (
     Group,
@@ -53,6 +56,7 @@ from epsilens.influence.groups import (
     refuse_dependence,
 )
 from epsilens.influence.streamed_baseline import StreamedBaseline
+from epsilens.models import Design
 from epsilens.models.label import Label
 from epsilens.notes import Note
 
@@ -65,12 +69,14 @@ class FeatureDomain:
 
     Attributes
     ----------
+    name : str
     categories : tuple
     codes : array of int, shape (n,)
     is_observed : bool
         Whether the values are only known from the data.
     """
 
+    name: str
     categories: tuple[object, ...]
     codes: NDArray[np.int64]
     is_observed: bool
@@ -132,7 +138,7 @@ def read_domain(
             f"the domain of {name!r} must contain every value, but {outside} rows have another. Add "
             "the missing categories."
         )
-    return FeatureDomain(categories, codes.astype(np.int64), is_observed)
+    return FeatureDomain(name, categories, codes.astype(np.int64), is_observed)
 
 
 def _only_collects(name: str, table: object) -> bool:
@@ -229,6 +235,8 @@ class Asked:
         Warnings given while reading.
     n_answers : tuple of int
         How many answers each protected column may have, in the order of the names.
+    features : tuple of FeatureDomain
+        The protected features, in the order of the feature channels.
     """
 
     label: Label
@@ -246,10 +254,11 @@ class Asked:
     budgets: tuple[dict[str, float], ...]
     notes: list[Note]
     n_answers: tuple[int, ...]
+    features: tuple[FeatureDomain, ...] = ()
 
 
 def read_question(
-    baseline: BaselineModel | StreamedBaseline, question: Question, *, columns: list[str]
+    baseline: BaselineModel | StreamedBaseline | AnyModel, question: Question, *, columns: list[str]
 ) -> Asked:
     """Check a question about a model of these columns."""
     as_choice(question.dependent_groups, ("refuse", "warn"), name="dependent_groups")
@@ -272,7 +281,13 @@ def read_question(
     for column in categories:
         require_column(column, names, argument="categories", what="protected column")
     notes: list[Note] = []
+    if isinstance(baseline, AnyModel) and how in {"oue", "rappor", "the"}:
+        raise InputError(
+            f"{setting('mechanism', how)} reports bits of a one-hot column, which a model that is trained again "
+            f"as a whole does not show. Use {setting('mechanism', 'rr')}."
+        )
     features: list[ProtectedFeature] = []
+    domains: list[FeatureDomain] = []
     codes: dict[str, NDArray[np.int64]] = {}
     observed = []
     for name in names:
@@ -283,11 +298,15 @@ def read_question(
             if label.origin == "observed":
                 observed.append(name)
             continue
-        assert isinstance(baseline, BaselineModel)  # noqa: S101  (refused above)
+        assert not isinstance(baseline, StreamedBaseline)  # noqa: S101  (refused above)
         domain = read_domain(name, baseline.table, given, baseline.transformers)
+        domains.append(domain)
         codes[name] = domain.codes
         if domain.is_observed:
             observed.append(name)
+        if isinstance(baseline, AnyModel):
+            refuse_other_type(baseline.table, name, domain.categories)
+            continue
         feature = read_block(
             name,
             baseline.table,
@@ -303,13 +322,14 @@ def read_question(
         notes[-1].warn(PrivacyLeakWarning, stacklevel=5)
     members: list[Group]
     streamed = None
+    design: Design | None
     if isinstance(baseline, StreamedBaseline):
         streamed = replace(baseline, label=label)
         design, members = baseline.evaluation.design, streamed.read_groups(groups)
     else:
-        design = baseline.problem.design
+        design = baseline.problem.design if isinstance(baseline, BaselineModel) else None
         members = read_groups(
-            groups, table=baseline.table, test_table=baseline.test_table, n_rows=design.n_rows
+            groups, table=baseline.table, test_table=baseline.test_table, n_rows=baseline.n_rows
         )
     # Without groups nobody is outside.
     refuses = not question.is_paper and question.dependent_groups == "refuse"
@@ -346,8 +366,12 @@ def read_question(
             )
         )
     size = len(label.values) if label.values is not None else 0
-    sizes = {feature.name: len(feature.rows) for feature in features}
-    if unary is not None:
+    sizes = {domain.name: len(domain.categories) for domain in domains}
+    if design is None:
+        alternatives = whole_answers(
+            [(domain.codes, len(domain.categories)) for domain in domains], baseline.n_rows
+        )
+    elif unary is not None:
         alternatives = unary.alternatives(design)
     else:
         alternatives = join_blocks(design, features) if features else no_alternatives(design)
@@ -366,16 +390,17 @@ def read_question(
         if label_name is not None
         else (),
         feature_channels=tuple(
-            ProductChannel([channel_of(how, len(f.rows), budget[f.name]) for f in features])
+            ProductChannel([channel_of(how, sizes[f.name], budget[f.name]) for f in domains])
             for budget in budgets
         )
-        if features and unary is None
+        if domains and unary is None
         else (),
         mechanism=how,
         unary=unary,
         budgets=tuple(budgets),
         notes=notes,
         n_answers=tuple(sizes.get(name, size) for name in names),
+        features=tuple(domains),
     )
 
 
@@ -514,7 +539,7 @@ _CONDITIONS_OF_CORRECTION = Note(
 
 
 def as_correction(
-    correction: str | None, asked: Asked, baseline: BaselineModel | StreamedBaseline
+    correction: str | None, asked: Asked, baseline: BaselineModel | StreamedBaseline | AnyModel
 ) -> bool:
     """Return whether the loss is corrected, and note under which conditions that helps."""
     if (
@@ -526,6 +551,11 @@ def as_correction(
         raise InputError(
             f"{setting('correction')} is for a randomised label, and the label is not protected. "
             "Leave it out, or protect the label."
+        )
+    if isinstance(baseline, AnyModel):
+        raise InputError(
+            f"{setting('correction')} changes the loss that is minimised, which needs a logistic model. Leave it "
+            "out."
         )
     if baseline.is_streamed:
         raise InputError(

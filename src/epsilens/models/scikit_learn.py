@@ -39,6 +39,10 @@ _SUPPORTED = (
 )
 
 
+class NoExactAnswerError(InputTypeError):
+    """The estimator has no smooth convex objective that is known here; it can only be trained again."""
+
+
 @dataclass(frozen=True)
 class Specification:
     """An estimator's objective: Σ w ℓ(xᵀθ, y) + ½·(ridge + n·ridge_per_row)·‖θ‖².
@@ -88,7 +92,7 @@ class Specification:
         if n_classes <= 2:
             return self.loss
         if self.several != "together":
-            raise InputError(
+            raise NoExactAnswerError(
                 f"{self.several} fits {n_classes} classes one against the rest, which is not one "
                 "objective. Use LogisticRegression with another solver, such as lbfgs."
             )
@@ -174,7 +178,7 @@ def read_specification(estimator: BaseEstimator) -> Specification:
         return _read_squared(model, is_classifier=True)
     if isinstance(model, Ridge | RidgeCV | LinearRegression):
         return _read_squared(model, is_classifier=False)
-    raise InputTypeError(
+    raise NoExactAnswerError(
         argument="estimator",
         expected=str(_SUPPORTED),
         got=f"{type(model).__name__}: without a smooth convex objective there is no exact answer",
@@ -185,7 +189,7 @@ def read_specification(estimator: BaseEstimator) -> Specification:
 def _read_squared(model: BaseEstimator, *, is_classifier: bool) -> Specification:
     kind, parameters = type(model).__name__, model.get_params(deep=False)
     if parameters.get("positive"):
-        raise InputError(
+        raise NoExactAnswerError(
             f"{kind}(positive=True) is constrained and has no smooth optimum. Use positive=False."
         )
     alpha = parameters.get("alpha", 0.0)
@@ -212,7 +216,7 @@ def _refuse_l1(kind: str, penalty: object, l1_ratio: object) -> None:
     ratio = np.max(np.ravel(np.asarray(0.0 if l1_ratio is None else l1_ratio, dtype=float)))
     mixed = penalty in {"elasticnet", "deprecated"} and ratio != 0
     if penalty == "l1" or mixed:
-        raise InputError(
+        raise NoExactAnswerError(
             f"{kind} must have an l2 penalty or none: with an l1 part the optimum is not smooth in "
             "the data. Use l1_ratio=0."
         )
@@ -221,7 +225,7 @@ def _refuse_l1(kind: str, penalty: object, l1_ratio: object) -> None:
 def _read_sgd(model: BaseEstimator) -> Specification:
     parameters = model.get_params(deep=False)
     if parameters["loss"] != "log_loss":
-        raise InputError(
+        raise NoExactAnswerError(
             f"SGDClassifier must have loss='log_loss', got {parameters['loss']!r}: "
             "other losses have no probabilities or no curvature."
         )
@@ -253,7 +257,7 @@ def _read_logistic(model: BaseEstimator) -> Specification:
         _refuse_l1(kind, penalty, [0.0 if math.isnan(value) else value for value in known])
         chosen = np.unique(np.ravel(model.C_))
         if len(chosen) > 1:
-            raise InputError(
+            raise NoExactAnswerError(
                 f"{kind} has chosen another C for each class, which is not one objective. Use "
                 "LogisticRegression with one C."
             )
@@ -323,7 +327,7 @@ def _refuse_supervised(transformer: object) -> None:
         return
     selects = hasattr(transformer, "get_support") and not isinstance(transformer, VarianceThreshold)
     if get_tags(transformer).target_tags.required or selects:
-        raise InputError(
+        raise NoExactAnswerError(
             f"the pipeline's {type(transformer).__name__} looks at the label, so other labels or "
             "other records would change the features too. Fit it beforehand on public data and pass its "
             "output, or leave it out."
@@ -345,7 +349,7 @@ def fit_transformers(estimator: BaseEstimator, X: object) -> Pipeline | None:
         return None
     transformers = estimator[:-1]
     if isinstance(estimator.steps[-1][1], Pipeline):
-        raise InputError(
+        raise NoExactAnswerError(
             f"{setting('estimator')} is a Pipeline that ends in another Pipeline. Put all steps "
             "into one."
         )

@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import scipy.sparse
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 _CALIBRATION_PAIRS = 20_000
 _CALIBRATION_NUMBERS = 200_000
 _NEWTON_STEPS = 50
+
+Rows: TypeAlias = "slice | NDArray[np.intp]"
+_Models = TypeVar("_Models")
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,84 @@ class Calibration:
         return self if self.evidence > 0.0 else Calibration(share=1.0, evidence=0.0)
 
 
+class GuessByLikelihood(Generic[_Models]):
+    """Guesses of the protected answers by how likely a model finds each candidate.
+
+    Attributes
+    ----------
+    truth : array of int, shape (n,)
+        The protected answers of every record as one number.
+    log_shares : array of shape (C,)
+        How common each candidate is among the records, which the attacker is taken to know.
+    """
+
+    truth: NDArray[np.intp]
+    log_shares: FloatArray
+
+    def likelihoods(self, rows: Rows, models: _Models) -> Iterator[FloatArray]:
+        """Yield the log-likelihood of each candidate for some rows and B models, (rows, B)."""
+        raise NotImplementedError
+
+    def n_models(self, models: _Models) -> int:
+        """Return how many models these are."""
+        raise NotImplementedError
+
+    def row_blocks(self, n_models: int) -> Iterator[slice]:
+        """Yield the rows in blocks that fit into memory."""
+        raise NotImplementedError
+
+    def calibrate(
+        self, models: _Models, whom: BoolArray, generator: np.random.Generator
+    ) -> Calibration:
+        """Learn how much to believe such models about such people.
+
+        Parameters
+        ----------
+        models : B models
+            Models that the attacker trained for the purpose.
+        whom : array of bool, shape (n, B)
+            The people to learn from: those in each model's training data for an attack on such
+            people, for a model believes of them what it has seen; the others for the baseline.
+        generator : numpy.random.Generator
+            Picks the records.
+        """
+        n_rows, n_models = whom.shape
+        rows = np.sort(generator.permutation(n_rows)[: max(_CALIBRATION_PAIRS // n_models, 1)])
+        chosen = whom[rows]
+        evidence = np.stack([value[chosen] for value in self.likelihoods(rows, models)])
+        truth = np.broadcast_to(self.truth[rows, None], chosen.shape)[chosen]
+        return _fit_calibration(self.log_shares, evidence, truth).sensible()
+
+    def successes(self, models: _Models, calibration: Calibration) -> BoolArray:
+        """Return whether the guess of each record with each of B models is right, (n, B).
+
+        Right means all protected answers of the record at once.
+        """
+        n_models = self.n_models(models)
+        right = np.empty((len(self.truth), n_models), dtype=bool)
+        prior = calibration.share * self.log_shares
+        for rows in self.row_blocks(n_models):
+            truth = self.truth[rows, None]
+            best = np.full((len(truth), n_models), -np.inf)
+            hit = np.zeros((len(truth), n_models), dtype=bool)
+            for candidate, likelihood in enumerate(self.likelihoods(rows, models)):
+                belief = calibration.evidence * likelihood + prior[candidate]
+                better = belief > best
+                np.copyto(best, belief, where=better)
+                np.copyto(hit, truth == candidate, where=better)
+            right[rows] = hit
+        return right
+
+
+def shares_of(truth: NDArray[np.intp], n_candidates: int) -> FloatArray:
+    """Return the log of how common each candidate is; one that nobody gave is as rare as half a record."""
+    counts = np.maximum(np.bincount(truth, minlength=n_candidates), 0.5)
+    return np.asarray(np.log(counts / len(truth)))
+
+
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
-class AnswerAttack:
-    """Guesses of the protected answers from a model and all other columns.
+class AnswerAttack(GuessByLikelihood[FloatArray]):
+    """Guesses of the protected answers from linear models, (K·p, B), and all other columns.
 
     Attributes
     ----------
@@ -74,10 +152,6 @@ class AnswerAttack:
         Whether the label is protected; otherwise the attacker knows it.
     n_classes : int
         Number of classes.
-    truth : array of int, shape (n,)
-        The protected answers of every record as one number.
-    log_shares : array
-        How common each candidate is among the records, which the attacker is taken to know.
     """
 
     loss: Loss
@@ -93,17 +167,28 @@ class AnswerAttack:
         n_classes = max(self.loss.n_outputs, 2)
         if self.guesses_label:
             truth, n_candidates = truth * n_classes + self.classes, n_candidates * n_classes
-        # An answer that nobody gave is as rare as half a record.
-        counts = np.maximum(np.bincount(truth, minlength=n_candidates), 0.5)
         object.__setattr__(self, "n_classes", n_classes)
         object.__setattr__(self, "truth", truth)
-        object.__setattr__(self, "log_shares", np.log(counts / len(truth)))
+        object.__setattr__(self, "log_shares", shares_of(truth, n_candidates))
 
-    def _likelihoods(self, rows: slice, theta: FloatArray) -> Iterator[FloatArray]:
+    def n_models(self, models: FloatArray) -> int:
+        """Return how many models these are."""
+        return int(models.shape[1])
+
+    def row_blocks(self, n_models: int) -> Iterator[slice]:
+        """Yield the rows in blocks that fit into memory."""
+        yield from self.alternatives.base.chunks(width=4 * n_models * self.n_classes)
+
+    def likelihoods(self, rows: Rows, models: FloatArray) -> Iterator[FloatArray]:
         """Yield the log-likelihood of each candidate for some rows and B models, (rows, B)."""
-        s = self.alternatives.base.predict(theta, rows)
+        base = self.alternatives.base
+        s = (
+            base.predict(models, rows)
+            if isinstance(rows, slice)
+            else base.take(rows).predict(models, slice(None))
+        )
         known = self.classes[rows].astype(np.float64)
-        by_output = theta.reshape(self.loss.n_outputs, -1, theta.shape[1])
+        by_output = models.reshape(self.loss.n_outputs, -1, models.shape[1])
         for block in self.alternatives.blocks:
             at = s + np.einsum("p,kpb->kb", block, by_output)
             if not self.guesses_label:
@@ -111,57 +196,6 @@ class AnswerAttack:
                 continue
             for label in range(self.n_classes):
                 yield -self.loss.value(at, np.full(len(known), float(label)))
-
-    def calibrate(
-        self, theta: FloatArray, whom: BoolArray, generator: np.random.Generator
-    ) -> Calibration:
-        """Learn how much to believe such models about such people.
-
-        Parameters
-        ----------
-        theta : array of shape (K·p, B)
-            Models that the attacker trained for the purpose.
-        whom : array of bool, shape (n, B)
-            The people to learn from: those in each model's training data for an attack on such
-            people, for a model believes of them what it has seen; the others for the baseline.
-        generator : numpy.random.Generator
-            Picks the records.
-        """
-        n_rows, n_models = whom.shape
-        rows = np.sort(generator.permutation(n_rows)[: max(_CALIBRATION_PAIRS // n_models, 1)])
-        part = replace(
-            self,
-            alternatives=replace(
-                self.alternatives,
-                base=self.alternatives.base.take(rows),
-                codes=self.alternatives.codes[rows],
-            ),
-            classes=self.classes[rows],
-        )
-        chosen = whom[rows]
-        evidence = np.stack([value[chosen] for value in part._likelihoods(slice(None), theta)])
-        truth = np.broadcast_to(self.truth[rows, None], chosen.shape)[chosen]
-        return _fit_calibration(self.log_shares, evidence, truth).sensible()
-
-    def successes(self, theta: FloatArray, calibration: Calibration) -> BoolArray:
-        """Return whether the guess of each record with each of B models is right, (n, B).
-
-        Right means all protected answers of the record at once.
-        """
-        n_models = theta.shape[1]
-        right = np.empty((len(self.truth), n_models), dtype=bool)
-        prior = calibration.share * self.log_shares
-        for rows in self.alternatives.base.chunks(width=4 * n_models * self.n_classes):
-            truth = self.truth[rows, None]
-            best = np.full((len(truth), n_models), -np.inf)
-            hit = np.zeros((len(truth), n_models), dtype=bool)
-            for candidate, likelihood in enumerate(self._likelihoods(rows, theta)):
-                belief = calibration.evidence * likelihood + prior[candidate]
-                better = belief > best
-                np.copyto(best, belief, where=better)
-                np.copyto(hit, truth == candidate, where=better)
-            right[rows] = hit
-        return right
 
 
 def _fit_calibration(

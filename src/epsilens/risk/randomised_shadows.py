@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from epsilens._types import BoolArray, FloatArray, Progress, SingleArray
 from epsilens.channels.draw import generator_words
 from epsilens.errors import EstimateNotTrustworthyError, InputError, setting
 from epsilens.influence.alternatives import Alternatives, no_alternatives
+from epsilens.influence.any_model import AnyModel
 from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.perturbed import Reports
 from epsilens.influence.question import Asked
@@ -29,7 +30,7 @@ from epsilens.models.passes import BlockStore, made_or_kept, make_folder
 from epsilens.models.problem import Problem
 from epsilens.models.scikit_learn import ClassWeight
 from epsilens.models.solver import minimise
-from epsilens.risk.answer_inference import AnswerAttack
+from epsilens.risk.answer_inference import AnswerAttack, GuessByLikelihood
 from epsilens.risk.logits import scores_from_logits
 
 # --- Who is in which shadow model: every record by a fair coin of its own ---
@@ -599,36 +600,64 @@ class RandomisedShadows:
 
         A pair for everybody, and one for each group.
         """
-        # Calibrated on the models of one half, used on the other.
-        halves = [np.arange(self.n_models)[side::2] for side in (0, 1)]
-        asked = [np.ones(len(self.members), dtype=bool), *self.groups]
-        inside, outside = (np.empty((len(asked), self.n_models)) for _ in range(2))
-        for own, other in (halves, halves[::-1]):
-            learnt = other[:_CALIBRATION_MODELS]
-            for rates, is_in in ((inside, True), (outside, False)):
-                calibration = self.attack.calibrate(
-                    theta[:, learnt],
-                    self.members[:, learnt] == is_in,
-                    model_generator(self.seed, int(learnt[0]), "attack"),
-                )
-                for first in range(0, len(own), BLOCK):
-                    block = own[first : first + BLOCK]
-                    right = self.attack.successes(theta[:, block], calibration)
-                    whom = self.members[:, block] == is_in
-                    for number, group in enumerate(asked):
-                        hit, all_of = (right & whom)[group].sum(axis=0), whom[group].sum(axis=0)
-                        rates[number, block] = hit / all_of
-        return list(zip(inside, outside, strict=True))
+        return guess_rates(
+            self.attack,
+            lambda some: theta[:, some],
+            self.members,
+            [np.ones(len(self.members), dtype=bool), *self.groups],
+            seed=self.seed,
+        )
 
 
-def require_probabilities(baseline: BaselineModel) -> None:
+def guess_rates(
+    attack: GuessByLikelihood[Any],
+    models: Callable[[NDArray[np.intp]], Any],
+    members: BoolArray,
+    groups: Sequence[BoolArray],
+    *,
+    seed: int,
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Return for each group how often the answers of people in, and not in, each model are guessed.
+
+    Parameters
+    ----------
+    attack : GuessByLikelihood
+    models : callable
+        From numbers of models to what the attack takes.
+    members : array of bool, shape (n, models)
+    groups : sequence of array of bool, shape (n,)
+    seed : int
+    """
+    # Calibrated on the models of one half, used on the other.
+    n_models = members.shape[1]
+    halves = [np.arange(n_models)[side::2] for side in (0, 1)]
+    inside, outside = (np.empty((len(groups), n_models)) for _ in range(2))
+    for own, other in (halves, halves[::-1]):
+        learnt = other[:_CALIBRATION_MODELS]
+        for rates, is_in in ((inside, True), (outside, False)):
+            calibration = attack.calibrate(
+                models(learnt),
+                members[:, learnt] == is_in,
+                model_generator(seed, int(learnt[0]), "attack"),
+            )
+            for first in range(0, len(own), BLOCK):
+                block = own[first : first + BLOCK]
+                right = attack.successes(models(block), calibration)
+                whom = members[:, block] == is_in
+                for number, group in enumerate(groups):
+                    hit, all_of = (right & whom)[group].sum(axis=0), whom[group].sum(axis=0)
+                    rates[number, block] = hit / all_of
+    return list(zip(inside, outside, strict=True))
+
+
+def require_probabilities(baseline: BaselineModel | AnyModel) -> None:
     """Refuse a model that an attack has no probabilities of.
 
     Raises
     ------
     InputError
     """
-    if baseline.problem.loss.name not in {"logistic", "softmax"}:
+    if baseline.loss_name not in {"logistic", "softmax", "log"}:
         raise InputError(
             "an attack needs a classifier that gives probabilities, got a model of squared loss. Use "
             "LogisticRegression."

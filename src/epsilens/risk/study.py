@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,15 +15,17 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from epsilens._types import BoolArray, FloatArray, Progress
-from epsilens._validate import as_count, as_share
+from epsilens._validate import as_count, as_positive, as_share
 from epsilens.channels import ProductChannel, RandomizedResponse
 from epsilens.document import Provenance, RiskCell, RiskDocument
 from epsilens.document.risk import GroupRiskCell, risk_number_types
 from epsilens.document.wording import EVERYBODY
 from epsilens.errors import InputError, setting
+from epsilens.influence.any_model import AnyModel
 from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.fitted import FittedModel
 from epsilens.influence.question import Asked, Epsilon, Question, as_correction, read_grid
+from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.mechanisms import answer_ceiling
 from epsilens.models.dp_sgd import DPSGDSettings
 from epsilens.models.passes import place_of_work
@@ -35,6 +38,15 @@ from epsilens.risk.answer_inference import (
     KnownColumns,
     best_guess,
     cross_fitted,
+    shares_of,
+)
+from epsilens.risk.any_shadows import (
+    SECONDS,
+    AnyShadows,
+    attacked_note,
+    plan_shadows,
+    power_note,
+    seconds_per_shadow,
 )
 from epsilens.risk.holder import Holder
 from epsilens.risk.likelihood_ratio import lira
@@ -65,8 +77,9 @@ class AttackStudy(FittedModel):
     Parameters
     ----------
     estimator : scikit-learn estimator
-        LogisticRegression or SGDClassifier(loss="log_loss"), or a Pipeline that ends in one; fitted
-        or not. Transformers of a pipeline are frozen. It is never changed.
+        Any classifier with `predict_proba`, or a Pipeline that ends in one; fitted or not. It is never changed.
+        LogisticRegression and SGDClassifier(loss="log_loss") are trained side by side, with the transformers
+        of a pipeline frozen. All others are trained one by one, as a whole.
 
     Notes
     -----
@@ -120,10 +133,10 @@ class AttackStudy(FittedModel):
         return self
 
     @property
-    def _baseline(self) -> BaselineModel:
+    def _baseline(self) -> BaselineModel | AnyModel:
         """The fitted model, with its records in memory."""
         check_is_fitted(self, "baseline_")
-        assert isinstance(self.baseline_, BaselineModel)  # noqa: S101
+        assert not isinstance(self.baseline_, StreamedBaseline)  # noqa: S101
         return self.baseline_
 
     def estimate(
@@ -132,6 +145,7 @@ class AttackStudy(FittedModel):
         protect: str | Iterable[str] | None = None,
         epsilon: Epsilon,
         shadow_models: int = 256,
+        seconds: float | None = None,
         categories: Mapping[str, Sequence[object]] | None = None,
         correction: str | None = None,
         groups: Mapping[str, BoolArray] | None = None,
@@ -150,7 +164,11 @@ class AttackStudy(FittedModel):
         epsilon : float in (0, inf], list, grid text such as "0.1:10:10", or {column: epsilon}
             Privacy budgets per column; infinity randomises nothing.
         shadow_models : int ≥ 20
-            Models trained for every ε. More give finer intervals and a lower noise floor.
+            Models trained for every ε. More give finer intervals and a lower noise floor. Of a model that is
+            not linear as many as `seconds` allows, and at fewer ε.
+        seconds : float, optional
+            Time for the trainings of a model that is not linear; at least 20 models are trained at the
+            largest ε. None: 60. Infinity trains all models at every ε.
         categories : mapping of column to values, optional
             The public domain of the protected columns; see `WhatIf.estimate`.
         correction : {None, "none", "forward"}
@@ -180,20 +198,41 @@ class AttackStudy(FittedModel):
         seed = as_count(random_state, name="random_state", least=0)
         n_models = as_count(shadow_models, name="shadow_models", least=FEWEST_MODELS)
         level = as_share(confidence, name="confidence")
-        asked = self._read_question(Question(epsilon, protect, categories=categories))
-        is_corrected = as_correction(correction, asked, baseline)
-        masks = _checked_groups(groups or {}, baseline.problem.n_rows)
-        shadows = RandomisedShadows(
-            baseline=baseline,
-            asked=asked,
-            n_models=n_models,
-            seed=seed,
-            targets=_targets(baseline.problem.n_rows, seed),
-            checkpoint=checkpoint,
-            progress=progress,
-            is_corrected=is_corrected,
-            groups=[*masks.values()],
+        asked = self._read_question(
+            Question(epsilon, protect, categories=categories), self.baseline_
         )
+        is_corrected = as_correction(correction, asked, baseline)
+        masks = _checked_groups(groups or {}, baseline.n_rows)
+        targets = _targets(baseline.n_rows, seed)
+        shadows: RandomisedShadows | AnyShadows
+        attacked: Sequence[int] = range(len(asked.epsilons))
+        if isinstance(baseline, AnyModel):
+            time_given = SECONDS if seconds is None else as_positive(seconds, name="seconds")
+            n_fits = math.inf
+            if math.isfinite(time_given):
+                n_fits = time_given / seconds_per_shadow(baseline, asked, targets, seed)
+            plan = plan_shadows(len(asked.epsilons), most_models=n_models, n_fits=n_fits)
+            n_models, attacked = plan.n_models, plan.attacked
+            shadows = AnyShadows(
+                baseline, asked, plan, seed, targets, checkpoint, progress, [*masks.values()]
+            )
+        else:
+            if seconds is not None:
+                raise InputError(
+                    f"{setting('seconds')} is for models that are trained again, and this one is linear. Set "
+                    f"{setting('shadow_models')}."
+                )
+            shadows = RandomisedShadows(
+                baseline=baseline,
+                asked=asked,
+                n_models=n_models,
+                seed=seed,
+                targets=targets,
+                checkpoint=checkpoint,
+                progress=progress,
+                is_corrected=is_corrected,
+                groups=[*masks.values()],
+            )
         attacks, guesses, accuracies = [], [], []
         for outcome in shadows.outcomes():
             attacks.append(lira(outcome.scores, outcome.members, online=online, confidence=level))
@@ -206,9 +245,9 @@ class AttackStudy(FittedModel):
             hidden=set(asked.names) & set(column_names(self._table)),
             label=None if asked.label_is_protected else baseline.label.y,
         )
-        truth = shadows.attack.truth
+        truth, log_shares = asked_truth(asked, baseline)
         others = cross_fitted(known, truth, model_generator(seed, 0, "attack"))
-        holder = Holder.of(truth, shadows.attack.log_shares, others.beliefs)
+        holder = Holder.of(truth, log_shares, others.beliefs)
         people = {EVERYBODY: np.ones(len(truth), dtype=bool), **masks}
         best = [
             best_guess(
@@ -222,26 +261,34 @@ class AttackStudy(FittedModel):
             )
             for number, mask in enumerate(people.values())
         ]
-        held = [holder.successes(_channels(asked, e)) for e in range(len(attacks))]
+        held = [holder.successes(_channels(asked, e)) for e in range(len(asked.epsilons))]
+        places = {e: place for place, e in enumerate(attacked)}
+        measured = [
+            {"accuracy": accuracy, **membership_numbers(attack)}
+            for accuracy, attack in zip(accuracies, attacks, strict=True)
+        ]
         cells = [
             RiskCell(
-                **_answer_numbers(asked, e, guesses[e][0], best[0]),
+                **_answer_numbers(
+                    asked, e, guesses[places[e]][0] if e in places else None, best[0]
+                ),
                 **holder.rate(held[e]),
-                accuracy=accuracies[e],
-                **membership_numbers(attack),
+                **(measured[places[e]] if e in places else {}),
             )
-            for e, attack in enumerate(attacks)
+            for e in range(len(asked.epsilons))
         ]
         group_cells = [
             GroupRiskCell(
                 group=name,
                 n_people=int(mask.sum()),
-                **_answer_numbers(asked, e, guesses[e][number], best[number]),
+                **_answer_numbers(
+                    asked, e, guesses[places[e]][number] if e in places else None, best[number]
+                ),
                 **holder.rate(held[e], mask),
             )
             for number, (name, mask) in enumerate(people.items())
             if name != EVERYBODY
-            for e in range(len(attacks))
+            for e in range(len(asked.epsilons))
         ]
         settings = {
             "mechanism": "rr",
@@ -258,6 +305,10 @@ class AttackStudy(FittedModel):
             else holder.beliefs.predictor,
         }
         notes = list(asked.notes)
+        if isinstance(shadows, AnyShadows):
+            notes.append(power_note(n_models, len(shadows.targets)))
+            if len(attacked) < len(asked.epsilons):
+                notes.append(attacked_note([asked.epsilons[e] for e in attacked]))
         if len(truth) > known.n_training_rows:
             notes.append(
                 Note(
@@ -321,6 +372,11 @@ class AttackStudy(FittedModel):
         The scaling of the features is learnt from the raw data and not covered by ε.
         """
         baseline = self._baseline
+        if isinstance(baseline, AnyModel):
+            raise InputError(
+                f"{setting('mechanism', 'dpsgd')} trains a network of its own on the features of a linear model, got "
+                f"{type(self.estimator).__name__}. Use LogisticRegression, and {setting('hidden')} for a network."
+            )
         started = time.perf_counter()
         seed = as_count(random_state, name="random_state", least=0)
         n_models = as_count(shadow_models, name="shadow_models", least=FEWEST_MODELS)
@@ -412,7 +468,7 @@ class AttackStudy(FittedModel):
     ) -> RiskCurve:
         baseline = self._baseline
         said = [*baseline.notes, *notes]
-        n_rows = baseline.problem.n_rows
+        n_rows = baseline.n_rows
         if len(targets) != n_rows:
             said.append(
                 Note(
@@ -432,7 +488,7 @@ class AttackStudy(FittedModel):
             settings={
                 **settings,
                 "estimator": type(self.estimator).__name__,
-                "loss": baseline.problem.loss.name,
+                "loss": baseline.loss_name,
                 **place_of_work(),
             },
             seed=seed,
@@ -455,6 +511,18 @@ class AttackStudy(FittedModel):
         return RiskCurve(document, tuple(attacks), targets, template=self._template)
 
 
+def asked_truth(
+    asked: Asked, baseline: BaselineModel | AnyModel
+) -> tuple[NDArray[np.intp], FloatArray]:
+    """Return the protected answers of every record as one number, and how common each is."""
+    truth, n_candidates = asked.alternatives.codes, math.prod(asked.alternatives.sizes)
+    if asked.label_is_protected:
+        n_classes = baseline.label.n_classes
+        truth = truth * n_classes + baseline.label.y.astype(np.int64)
+        n_candidates *= n_classes
+    return truth.astype(np.intp), shares_of(truth.astype(np.intp), n_candidates)
+
+
 def _targets(n_rows: int, seed: int) -> NDArray[np.intp]:
     """Return the records whose membership is attacked: all, or as many as are worth it."""
     if n_rows <= MOST_TARGETS:
@@ -471,21 +539,29 @@ def _channels(asked: Asked, e: int) -> list[RandomizedResponse]:
 
 
 def _answer_numbers(
-    asked: Asked, e: int, guesses: tuple[FloatArray, FloatArray], best: GuessFromOthers
+    asked: Asked, e: int, guesses: tuple[FloatArray, FloatArray] | None, best: GuessFromOthers
 ) -> dict[str, Any]:
-    """Return what a cell says about guesses of the answers, of everybody or of a group."""
-    inside, outside = guesses
-    low, high = np.quantile(inside, [0.05, 0.95], method="weibull")
+    """Return what a cell says about guesses of the answers, of everybody or of a group.
+
+    Without guesses no models were attacked at this ε, and only what is proven is known.
+    """
+    rates: dict[str, Any] = {}
+    if guesses is not None:
+        inside, outside = guesses
+        low, high = np.quantile(inside, [0.05, 0.95], method="weibull")
+        rates = {
+            "answer_inference_rate": float(inside.mean()),
+            "answer_inference_low": float(low),
+            "answer_inference_high": float(high),
+            "answer_inference_unseen": float(outside.mean()),
+        }
     advantage = ProductChannel(_channels(asked, e)).advantage
     return {
         "epsilon": None if asked.is_mapping else asked.epsilons[e],
         "mechanism": "rr",
         "record_epsilon": asked.record_epsilons[e],
         "advantage": advantage,
-        "answer_inference_rate": float(inside.mean()),
-        "answer_inference_low": float(low),
-        "answer_inference_high": float(high),
-        "answer_inference_unseen": float(outside.mean()),
+        **rates,
         "answer_inference_baseline": best.rate,
         "answer_inference_baseline_high": best.high,
         "answer_inference_ceiling": answer_ceiling(

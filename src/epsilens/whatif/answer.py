@@ -24,13 +24,23 @@ from epsilens.errors import (
     setting,
 )
 from epsilens.influence import FirstOrder
+from epsilens.influence.any_model import AnyModel
+from epsilens.influence.evaluation import Outcomes
+from epsilens.influence.groups import Group
 from epsilens.influence.question import Asked
 from epsilens.models.passes import place_of_work
 from epsilens.notes import Note
 from epsilens.whatif.cells import OUTCOMES, CellAnswer
+from epsilens.whatif.curve import (
+    CurvePoints,
+    baseline_outcomes,
+    curve_answers,
+    curve_notes,
+    node_runs,
+)
 from epsilens.whatif.methods import AnyBaseline
 from epsilens.whatif.result import INTERVAL_CONFIDENCE, LossChangeEstimate
-from epsilens.whatif.retraining import Run, runs_outcomes
+from epsilens.whatif.retraining import RUN_OUTCOMES, Run, runs_outcomes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +66,7 @@ class Origin:
         What the user has declared of a network.
     """
 
-    baseline: AnyBaseline
+    baseline: AnyBaseline | AnyModel
     estimator: str
     fingerprint: str
     template: object
@@ -155,9 +165,10 @@ def _written(
                 record_epsilon=asked.record_epsilons[answer.epsilon_index],
                 method=method,  # type: ignore[arg-type]
                 loss_change=answer.loss_change,
-                loss_change_low=answer.loss_low,
-                loss_change_high=answer.loss_high,
+                loss_change_low=None if math.isnan(answer.loss_low) else answer.loss_low,
+                loss_change_high=None if math.isnan(answer.loss_high) else answer.loss_high,
                 trusted=answer.trusted,
+                number_type=answer.number_type,
                 **{f"{name}_change": value for name, value in answer.changes.items()},
             )
         )
@@ -185,7 +196,7 @@ def _written(
                 "epsilon": dict(asked.budgets[0]) if asked.is_mapping else list(asked.epsilons),
                 "groups": [group.name for group in asked.groups],
                 "estimator": origin.estimator,
-                "loss": origin.baseline.problem.loss.name,
+                "loss": origin.baseline.loss_name,
                 **origin.declared,
                 **settings,
                 **place_of_work(),
@@ -197,7 +208,7 @@ def _written(
         ),
         notes=notes + untrusted_notes(cells),
         number_types=whatif_number_types(
-            retrained=retrained is not None,
+            retrained=method == "retrain",
             is_about_privacy=origin.declared.get(PUBLIC_BODY, True),
         ),
         baseline=origin.baseline.numbers(),
@@ -257,6 +268,45 @@ def _solver_notes(first_order: FirstOrder, answers: list[CellAnswer]) -> list[No
     return notes
 
 
+def _outcomes_before(baseline: AnyBaseline | AnyModel, group: Group) -> Run:
+    """Return the outcomes of the model of the true answers, with the gaps of a group."""
+    if isinstance(baseline, AnyModel):
+        found = baseline.outcomes_for(group.test_mask)
+        return tuple(getattr(found, name) for name in RUN_OUTCOMES)
+    (before,) = runs_outcomes(baseline, group, baseline.theta[:, None])
+    return before
+
+
+def write_curve(
+    origin: Origin,
+    asked: Asked,
+    points: CurvePoints,
+    *,
+    n_draws: int,
+    seed: int,
+    seconds: float,
+    max_error: float | None,
+) -> LossChangeEstimate:
+    """Return the curve of a model that was trained again at a few ε."""
+    import pandas as pd
+
+    before = baseline_outcomes(points)
+    accuracy, auc = (None if math.isnan(one) else one for one in before[0, 1:3].tolist())
+    outcomes = Outcomes(float(before[0, 0]), accuracy, auc)
+    answers = curve_answers(points, asked, before)
+    asked.notes.extend(curve_notes(points, n_draws, len(answers)))
+    settings: dict[str, object] = {
+        "repeats": n_draws,
+        "n_fits": points.n_fits,
+        "correction": "none",
+        **({} if max_error is None else {"max_error": max_error}),
+    }
+    retrained = pd.DataFrame(node_runs(points, asked, before), columns=list(_DRAWS_COLUMNS))
+    assert isinstance(origin.baseline, AnyModel)  # noqa: S101
+    origin = replace(origin, baseline=replace(origin.baseline, outcomes=outcomes))
+    return _written(origin, asked, answers, "curve", seed, seconds, settings, retrained)
+
+
 def write_retraining(
     origin: Origin,
     asked: Asked,
@@ -272,7 +322,7 @@ def write_retraining(
 
     answers, rows = [], []
     for g, group in enumerate(asked.groups):
-        (before,) = runs_outcomes(origin.baseline, group, origin.baseline.theta[:, None])
+        before = _outcomes_before(origin.baseline, group)
         for e, at in enumerate(asked.epsilons):
             after = [runs[(group.name, at, repeat)] for repeat in range(repeats)]
             loss, *others = (

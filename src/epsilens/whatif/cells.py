@@ -91,6 +91,8 @@ class CellAnswer:
     ----------
     group_index, epsilon_index : int
         Which of the question's groups and budgets.
+    loss_low, loss_high : float
+        Ends of the interval of one run; NaN where none is known.
     changes : mapping of outcome to change
         Changes of accuracy, auc, loss_gap and accuracy_gap; None where it has no meaning.
     intervals : mapping of outcome to (low, high)
@@ -99,6 +101,8 @@ class CellAnswer:
         What the solver of the inverse Hessian leaves, by the methods of first order.
     standard_error : float or None
         Standard error of the change of loss, where its part of second order is a mean over drawn runs.
+    number_type : {"measured", "estimated"} or None
+        Whether models were trained at this very cell, where that differs from cell to cell.
     """
 
     group_index: int
@@ -112,6 +116,7 @@ class CellAnswer:
     loss_runs: FloatArray
     solve_error: SolveError | None = None
     standard_error: float | None = None
+    number_type: Literal["measured", "estimated"] | None = None
 
 
 OUTCOMES = ("accuracy", "auc", "loss_gap", "accuracy_gap")

@@ -37,7 +37,10 @@ def cells_frame(document: WhatIfDocument) -> pd.DataFrame:
 
     rows = [{name: getattr(cell, name) for name in CELL_COLUMNS} for cell in document.cells]
     frame = pd.DataFrame(rows, columns=list(CELL_COLUMNS))
-    numbers = [c for c in CELL_COLUMNS if c not in {"group", "method", "trusted"}]
+    others = {"group", "method", "trusted", "number_type"}
+    numbers = [c for c in CELL_COLUMNS if c not in others]
+    if frame["number_type"].isna().all():  # one type for all cells
+        frame = frame.drop(columns="number_type")
     return frame.astype(dict.fromkeys(numbers, "float64"))
 
 
@@ -94,6 +97,15 @@ class LossChangeEstimate(Documented):
     def to_frame(self) -> object:
         """Return one row per group and ε, in the frame library that the data came in."""
         return like(cells_frame(self.document), self.template)
+
+    @property
+    def n_fits(self) -> int:
+        """Number of models that were trained for this result; 0 for an estimate of a linear model."""
+        settings = self.document.provenance.settings
+        found = settings.get("n_fits")
+        if isinstance(found, int):
+            return found
+        return 0 if self.retrained is None else len(self.retrained)
 
     def draws(self) -> object:
         """Return every retrained run: group, epsilon, repeat and the three changes.

@@ -11,8 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Generator
-from contextlib import closing
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -28,10 +28,12 @@ from epsilens.channels.draw import generator_words
 from epsilens.data.atomic import replacing
 from epsilens.errors import EstimateNotTrustworthyError, InputError, system_refusal
 from epsilens.influence.alternatives import Alternatives
+from epsilens.influence.any_model import AnyModel, quietly
 from epsilens.influence.baseline import BaselineModel, TrainedModel
 from epsilens.influence.groups import Group
 from epsilens.influence.question import Asked
 from epsilens.influence.realised import realised_runs
+from epsilens.influence.shared_draws import column_sizes, draw_one, keep_levels, report
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.streamed_noise import StreamedGroup, with_groups
 from epsilens.influence.wide import curvature_finder, is_wide, refuse_matrix
@@ -164,8 +166,62 @@ def _json_object(line: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+RunKey = tuple[str, float, int]
+"""Under which a run is kept: the digest of its group, its ε and its number."""
+
+
+def run_keys(
+    checkpoint: str | Path | None,
+    baseline: BaselineModel | StreamedBaseline | AnyModel,
+    asked: Asked,
+    *,
+    seed: int,
+    beside: Mapping[str, object],
+) -> tuple[Checkpoint, dict[str, str]]:
+    """Open the checkpoint of a study, and return the digest of every group's members and their answers.
+
+    Parameters
+    ----------
+    checkpoint : path or None
+    baseline : BaselineModel, StreamedBaseline or AnyModel
+    asked : Asked
+    seed : int
+    beside : mapping
+        What must agree too for runs to be reused.
+    """
+    identity: dict[str, object] = {
+        "baseline_loss": repr(round(baseline.outcomes.loss, 10)),
+        "n_train": baseline.n_rows,
+        "seed": seed,
+        "protect": list(asked.names),
+        "mechanism": asked.mechanism,
+    }
+    if isinstance(baseline, AnyModel):
+        identity["estimator"] = repr(baseline.estimator)
+    else:
+        identity["n_parameters"] = baseline.problem.n_parameters
+    if isinstance(baseline, StreamedBaseline):
+        identity |= {"streamed": True, "domain": asked.label.domain()[1].tolist()}
+        keys = {
+            group.name: f"{group.name}\x00{group.key}"
+            for group in asked.groups
+            if isinstance(group, StreamedGroup)
+        }
+        return Checkpoint(checkpoint, {**identity, **beside}), keys
+    values = asked.label.values
+    identity |= {
+        "outcomes": list(RUN_OUTCOMES),
+        "budgets": dict(asked.budgets[0]) if asked.is_mapping else None,
+        "domain": [list(asked.alternatives.sizes), 0 if values is None else values.tolist()],
+    }
+    kept = Checkpoint(checkpoint, {**identity, **beside})
+    joint = asked.alternatives.codes
+    truth = joint if asked.label.codes is None else joint * 1000 + asked.label.codes
+    return kept, {group.name: kept.key(group, truth) for group in asked.groups}
+
+
 def retrain_cells(
-    baseline: BaselineModel | StreamedBaseline,
+    baseline: BaselineModel | StreamedBaseline | AnyModel,
     asked: Asked,
     *,
     corrected: bool,
@@ -179,38 +235,14 @@ def retrain_cells(
     The runs of a cell share a Hessian to start with; each is converged to a gradient of 1e-8 on its
     own draw.
     """
-    problem = baseline.problem
-    identity: dict[str, object] = {
-        "baseline_loss": repr(round(baseline.outcomes.loss, 10)),
-        "n_train": problem.n_rows,
-        "n_parameters": problem.n_parameters,
-        "seed": seed,
-        "protect": list(asked.names),
-        "mechanism": asked.mechanism,
-    }
-    if baseline.is_streamed:
-        identity |= {"streamed": True, "domain": asked.label.domain()[1].tolist()}
-    else:
-        values = asked.label.values
-        identity |= {
-            "outcomes": list(RUN_OUTCOMES),
-            "budgets": dict(asked.budgets[0]) if asked.is_mapping else None,
-            "corrected": corrected,
-            "domain": [list(asked.alternatives.sizes), 0 if values is None else values.tolist()],
-        }
-    kept = Checkpoint(checkpoint, identity)
-    if isinstance(baseline, StreamedBaseline):
-        keys = {
-            group.name: f"{group.name}\x00{group.key}"
-            for group in asked.groups
-            if isinstance(group, StreamedGroup)
-        }
-        block = repeats
-    else:
-        joint = asked.alternatives.codes
-        truth = joint if asked.label.codes is None else joint * 1000 + asked.label.codes
-        keys = {group.name: kept.key(group, truth) for group in asked.groups}
-        block = max(1, _BLOCK_NUMBERS // problem.n_rows)
+    streamed = isinstance(baseline, StreamedBaseline)
+    beside: dict[str, object] = {} if streamed else {"corrected": corrected}
+    kept, keys = run_keys(checkpoint, baseline, asked, seed=seed, beside=beside)
+    block = repeats
+    if isinstance(baseline, BaselineModel):
+        block = max(1, _BLOCK_NUMBERS // baseline.n_rows)
+    elif isinstance(baseline, AnyModel):
+        block = 1
     wanted = [
         (group, e, repeat)
         for group in asked.groups
@@ -223,16 +255,7 @@ def retrain_cells(
         if (keys[group.name], asked.epsilons[e], r) not in kept.runs
     ]
     done = len(wanted) - len(todo)
-    plain = not asked.alternatives.sizes and not corrected and baseline.class_weight is None
-    if not plain and is_wide(problem.n_parameters):
-        raise refuse_matrix(
-            problem.n_parameters,
-            "retraining with features, a correction or class weights",
-            instead="Retrain on labels, or use fewer features.",
-        )
-    train: Callable[..., Finished] = (
-        _train_labels if plain else partial(_train_general, corrected=corrected)
-    )
+    train = _trainer(baseline, asked, corrected=corrected)
     places = {group.name: g for g, group in enumerate(asked.groups)}
     tasks = []
     for (group, e), runs in groupby(todo, key=lambda run: (run[0], run[1])):
@@ -245,10 +268,12 @@ def retrain_cells(
         # Each of them shares out its own passes.
         results = (train(baseline, asked, seed, task) for task in tasks)
     else:
-        # Without the records before any transformer: a run may be trained on another machine.
-        needed = replace(baseline, table=None, test_table=None, transformers=None)
+        needed = baseline
+        if isinstance(baseline, BaselineModel):
+            # Without the records before any transformer: a run may be trained on another machine.
+            needed = replace(baseline, table=None, test_table=None, transformers=None)
         results = current_passes().map(partial(train, needed, asked, seed), tasks)
-    with closing(results):
+    with quietly() if isinstance(baseline, AnyModel) else nullcontext(), closing(results):
         for finished in results:
             kept.add([((keys[name], e, r), run) for (name, e, r), run in finished])
             done += len(finished)
@@ -260,7 +285,42 @@ def retrain_cells(
     }
 
 
+def _trainer(
+    baseline: BaselineModel | StreamedBaseline | AnyModel, asked: Asked, *, corrected: bool
+) -> Callable[..., Finished]:
+    """Return how runs of a model are trained; refuse what would not fit into memory."""
+    if isinstance(baseline, AnyModel):
+        return _train_whole
+    if not asked.alternatives.sizes and not corrected and baseline.class_weight is None:
+        return _train_labels
+    if is_wide(baseline.problem.n_parameters):
+        raise refuse_matrix(
+            baseline.problem.n_parameters,
+            "retraining with features, a correction or class weights",
+            instead="Retrain on labels, or use fewer features.",
+        )
+    return partial(_train_general, corrected=corrected)
+
+
 Finished = list[tuple[tuple[str, float, int], Run]]
+
+
+def _train_whole(
+    model: AnyModel, asked: Asked, seed: int, part: tuple[int, int, list[int]]
+) -> Finished:
+    """Train some runs of a model that is trained again as a whole, each with draws and a seed of its own."""
+    g, e, repeats = part
+    group, epsilon = asked.groups[g], asked.epsilons[e]
+    finished: Finished = []
+    for repeat in repeats:
+        own = run_seed(seed, seed_name(asked, group), epsilon, repeat)
+        draw = draw_one(column_sizes(asked), model.n_rows, own)
+        reported = report(model, asked, draw, keep_levels(asked, e), group.mask)
+        trained = model.train(reported.y, seed=draw.seed, table=reported.table)
+        found = model.outcomes_of(model.predict(trained), group.test_mask)
+        run = tuple(getattr(found, name) for name in RUN_OUTCOMES)
+        finished.append(((group.name, epsilon, repeat), run))
+    return finished
 
 
 def runs_outcomes(baseline: TrainedModel, group: Group, thetas: FloatArray) -> list[Run]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,13 +26,15 @@ from epsilens.influence import (
     general_point_table,
     label_point_table,
 )
+from epsilens.influence.any_model import AnyModel, any_model_of
 from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.fitted import FittedModel
 from epsilens.influence.question import Asked, Epsilon, Question, as_correction
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.streamed_fit import fit_from_parquet
-from epsilens.whatif.answer import Origin, write_estimate, write_retraining
+from epsilens.whatif.answer import Origin, write_curve, write_estimate, write_retraining
 from epsilens.whatif.cells import Method
+from epsilens.whatif.curve import DRAWS, CurveTraining
 from epsilens.whatif.general_method import objective_of
 from epsilens.whatif.head import fit_head, refuse_inputs, with_body
 from epsilens.whatif.methods import (
@@ -48,7 +50,10 @@ from epsilens.whatif.retraining import retrain_cells
 
 DependentGroups = Literal["refuse", "warn"]
 _FIRST_ORDER = ("influence", "paper")
-METHODS = ("auto", "influence", "newton", "exact", "retrain", "paper")
+_M = TypeVar("_M", bound="BaselineModel | StreamedBaseline | AnyModel")
+METHODS = ("auto", "influence", "newton", "exact", "curve", "retrain", "paper")
+REPEATS = 20
+"""Retrainings a cell where none are asked for."""
 
 
 class WhatIf(FittedModel):
@@ -61,9 +66,10 @@ class WhatIf(FittedModel):
     Parameters
     ----------
     estimator : scikit-learn estimator or torch module
-        LogisticRegression, SGDClassifier(loss="log_loss"), Ridge, RidgeClassifier, LinearRegression,
-        one of their CV variants, or a Pipeline that ends in one of them; fitted or not. Transformers
-        of a pipeline are frozen. It is never changed. Or a trained torch.nn.Module, with `head`.
+        Any classifier with `predict_proba`, any regressor, or a Pipeline that ends in one; fitted or not. It is
+        never changed. LogisticRegression, SGDClassifier(loss="log_loss"), Ridge, RidgeClassifier,
+        LinearRegression and their CV variants have an exact answer, with the transformers of a pipeline
+        frozen. All others are trained again as a whole at a few ε. Or a trained torch.nn.Module, with `head`.
     head : str, optional
         The name of the module's last torch.nn.Linear, such as "fc" or "classifier.1" (extra
         `epsilens[torch]`). The layers before it are frozen and run in evaluation mode; the head, one
@@ -287,14 +293,76 @@ class WhatIf(FittedModel):
         head = frame_from_arrow(rows, name=reading.source.name)
         self._keep(model, head, label_name=model.label.name, template=head)
 
-    def _ask(self, question: Question) -> tuple[Asked, BaselineModel | StreamedBaseline]:
+    def _require_linear(self, what: str) -> BaselineModel | StreamedBaseline:
+        """Return the linear model; refuse one that has no exact answer, with the reason."""
+        if isinstance(self.baseline_, AnyModel):
+            raise InputError(
+                f"{what} needs a linear model. {self.baseline_.reason} Or use {setting('method', 'curve')}."
+            )
+        return self.baseline_
+
+    def _by_curve(
+        self,
+        question: Question,
+        *,
+        correction: str | None,
+        n_draws: int,
+        seconds: float,
+        max_error: float | None,
+        seed: int,
+        checkpoint: str | Path | None,
+        progress: Progress | None,
+    ) -> LossChangeEstimate:
+        """Train the whole model again at a few ε."""
+        started = time.perf_counter()
+        asked, model = self._ask(question, self._whole_model())
+        as_correction(correction, asked, model)
+        points = CurveTraining(
+            model,
+            asked,
+            n_draws=n_draws,
+            seed=seed,
+            seconds=seconds,
+            max_error=max_error,
+            checkpoint=checkpoint,
+            progress=progress,
+        ).run()
+        return write_curve(
+            replace(self._origin(), baseline=model),
+            asked,
+            points,
+            n_draws=n_draws,
+            seed=seed,
+            seconds=time.perf_counter() - started,
+            max_error=max_error,
+        )
+
+    def _whole_model(self) -> AnyModel:
+        """Return the model as it is trained again as a whole."""
+        model = self.baseline_
+        if isinstance(model, AnyModel):
+            return model
+        if isinstance(model, StreamedBaseline):
+            raise InputError(
+                f"{setting('method', 'curve')} trains on tables in memory, and this one is streamed. Use `fit`."
+            )
+        if self.head is not None:
+            raise InputError(
+                f"{setting('method', 'curve')} trains whole networks again, and a {setting('head')} is one layer. "
+                'Write WhatIf(module, body="retrained").'
+            )
+        if self._whole is None:
+            self._whole = any_model_of(model, self.estimator)
+        return self._whole
+
+    def _ask(self, question: Question, model: _M) -> tuple[Asked, _M]:
         """Return the checked question, and the model as it is asked about."""
         if self.head is not None:
             question = refuse_inputs(question, self.label_name_)
-        asked = self._read_question(question, columns=None if self.head is None else [])
+        asked = self._read_question(question, model, columns=None if self.head is None else [])
         if self.head is not None:
             asked = with_body(asked, public_body=self.public_body)
-        return asked, self.baseline_.for_question(asked.label, asked.groups)
+        return asked, model.for_question(asked.label, asked.groups)  # type: ignore[return-value]
 
     def _origin(self) -> Origin:
         return Origin(
@@ -317,8 +385,10 @@ class WhatIf(FittedModel):
         mechanism: str = "rr",
         seconds: float = 10.0,
         n_draws: int = 400,
-        repeats: int = 20,
+        repeats: int | None = None,
+        max_error: float | None = None,
         random_state: int = 0,
+        checkpoint: str | Path | None = None,
         dependent_groups: DependentGroups = "refuse",
         inverse_hessian: str | InverseHessian | None = None,
         progress: Progress | None = None,
@@ -334,8 +404,10 @@ class WhatIf(FittedModel):
             Privacy budgets; infinity changes nothing.
         groups : mapping of name to mask or expression, optional
             Whose answers are randomised. None: everybody, as group "all".
-        method : {"auto", "influence", "newton", "exact", "retrain", "paper"}
-            "auto" takes the most accurate method that fits `seconds`, never "retrain".
+        method : {"auto", "influence", "newton", "exact", "curve", "retrain", "paper"}
+            "auto" takes the most accurate method that fits `seconds`, never "retrain". For a model without an
+            exact answer that is "curve": the whole model is trained again at a few ε, with randomness
+            that is shared over ε, and the others are interpolated.
             "influence" is first order and additive over groups; "paper" is P1 as printed: Eq. 14
             for labels, Eq. 13 where features are protected, Eq. 22 with correction.
         correction : {None, "none", "forward"}
@@ -347,14 +419,19 @@ class WhatIf(FittedModel):
             Randomised response; local hashing, which is randomised response at a smaller effective
             ε; or a unary encoding of one one-hot feature.
         seconds : float
-            The time "auto" may take.
+            The time "auto" may take. "curve" always trains at its first ε and adds others while time lasts.
         n_draws : int
             Simulated runs behind each interval; at most 100 by the methods "newton" and "exact" beyond
             5,000 parameters.
-        repeats : int
-            Retrainings a cell, for method="retrain".
+        repeats : int, optional
+            Trainings at every ε that is trained: 20 for method="retrain", 5 for "curve", which states no
+            interval with fewer.
+        max_error : float, optional
+            For "curve": error of the mean change of loss at which no ε is added any more.
         random_state : int
             Seed of the simulated runs.
+        checkpoint : path, optional
+            For "curve" and "retrain": a file that keeps finished trainings; see `retrain`.
         dependent_groups : {"refuse", "warn"}
             What to do when membership of a group gives the protected answer away.
         inverse_hessian : {"cholesky", "cg", "stochastic"} or solver, optional
@@ -386,32 +463,49 @@ class WhatIf(FittedModel):
                 epsilon=epsilon,
                 groups=groups,
                 categories=categories,
-                repeats=repeats,
+                repeats=REPEATS if repeats is None else repeats,
                 correction=correction,
                 mechanism=mechanism,
                 random_state=random_state,
+                checkpoint=checkpoint,
                 dependent_groups=dependent_groups,
                 progress=progress,
             )
         seed = as_count(random_state, name="random_state", least=0)
-        asked, baseline = self._ask(
-            Question(
-                epsilon, protect, groups, categories, mechanism, method == "paper", dependent_groups
-            )
+        question = Question(
+            epsilon, protect, groups, categories, mechanism, method == "paper", dependent_groups
         )
+        if method == "curve" or (method == "auto" and isinstance(self.baseline_, AnyModel)):
+            return self._by_curve(
+                question,
+                correction=correction,
+                n_draws=DRAWS if repeats is None else as_count(repeats, name="repeats", least=2),
+                seconds=seconds,
+                max_error=None if max_error is None else as_positive(max_error, name="max_error"),
+                seed=seed,
+                checkpoint=checkpoint,
+                progress=progress,
+            )
+        if max_error is not None or checkpoint is not None:
+            name = "checkpoint" if max_error is None else "max_error"
+            raise InputError(
+                f"{setting(name)} belongs to {setting('method', 'curve')}, got {method!r}. Leave it out."
+            )
+        linear = self._require_linear(setting("method", method))
+        asked, baseline = self._ask(question, linear)
         corrected = as_correction(correction, asked, baseline)
-        question = as_question(asked, corrected=corrected, n_draws=n_draws, seed=seed)
-        used: Method = plan(baseline, question, seconds=seconds) if method == "auto" else method  # type: ignore[assignment]
+        cells = as_question(asked, corrected=corrected, n_draws=n_draws, seed=seed)
+        used: Method = plan(baseline, cells, seconds=seconds) if method == "auto" else method  # type: ignore[assignment]
         if used in _FIRST_ORDER:
             first_order = solve_first_order(baseline, inverse_hessian, seed=seed)
-            question = replace(question, first_order=first_order)
-        answers = compute_cells(baseline, question, used, progress=progress)
+            cells = replace(cells, first_order=first_order)
+        answers = compute_cells(baseline, cells, used, progress=progress)
         if (
             isinstance(baseline, BaselineModel)
             and asked.unary is not None
             and asked.unary.is_sampled
         ):
-            answers = with_sampling_error(baseline, asked, question, used, answers)
+            answers = with_sampling_error(baseline, asked, cells, used, answers)
         found = write_estimate(
             self._origin(),
             asked,
@@ -420,7 +514,7 @@ class WhatIf(FittedModel):
             seed=seed,
             corrected=corrected,
             seconds=time.perf_counter() - started,
-            first_order=question.first_order,
+            first_order=cells.first_order,
         )
         if groups is not None and EVERYBODY not in groups:
             return found
@@ -445,7 +539,7 @@ class WhatIf(FittedModel):
         categories: Mapping[str, Sequence[object]] | None = None,
         correction: str | None = None,
         mechanism: str = "rr",
-        repeats: int = 20,
+        repeats: int = REPEATS,
         random_state: int = 0,
         checkpoint: str | Path | None = None,
         dependent_groups: DependentGroups = "refuse",
@@ -477,7 +571,8 @@ class WhatIf(FittedModel):
         asked, baseline = self._ask(
             Question(
                 epsilon, protect, groups, categories, mechanism, dependent_groups=dependent_groups
-            )
+            ),
+            self.baseline_,
         )
         corrected = as_correction(correction, asked, baseline)
         runs = retrain_cells(
@@ -566,7 +661,8 @@ class WhatIf(FittedModel):
             As in `estimate`; `table.solution` says how well the inverse Hessian was applied.
         """
         check_is_fitted(self, "baseline_")
-        asked, baseline = self._ask(Question(1.0, protect, categories=categories))
+        linear = self._require_linear("a table of points")
+        asked, baseline = self._ask(Question(1.0, protect, categories=categories), linear)
         solution = solve_first_order(baseline, inverse_hessian).solution
         if isinstance(baseline, StreamedBaseline):
             return replace(baseline.point_table(solution.vector), solution=solution)

@@ -35,7 +35,9 @@ def case(request, survey, pipeline):
             X_test["children"],
         )
     groups = {"some": np.random.default_rng(6).random(600) < 0.5, "age >= 40": "age >= 40"}
-    asked, baseline = study._ask(Question(GRID, groups=groups, dependent_groups="warn"))
+    asked, baseline = study._ask(
+        Question(GRID, groups=groups, dependent_groups="warn"), study.baseline_
+    )
     return baseline, as_question(asked, corrected=False, n_draws=400, seed=0)
 
 

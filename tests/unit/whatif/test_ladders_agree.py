@@ -47,7 +47,8 @@ def case(request, survey, pipeline):
         )
     half = np.random.default_rng(6).random(600) < 0.5
     asked, baseline = study._ask(
-        Question([0.3, 1.0, 4.0], groups={"half": half}, dependent_groups="warn")
+        Question([0.3, 1.0, 4.0], groups={"half": half}, dependent_groups="warn"),
+        study.baseline_,
     )
     return baseline, as_question(asked, corrected=False, n_draws=400, seed=0)
 

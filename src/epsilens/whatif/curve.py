@@ -1,0 +1,455 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cost of ε for any model: trained again at a few ε with shared randomness, interpolated between.
+
+Models are really trained at a few values of ε, the *nodes*, each in the same few draws. A draw shares its
+randomness over ε, so its outcomes move smoothly, and what a node shows is close to what its neighbours show. The
+steps:
+
+1. Train on the true answers, once for every seed of the model, and at the first nodes, spread evenly.
+2. Add the node where the curve bends most, and compare what was interpolated there with what is measured. That
+   difference is the error of the interpolation on both sides of it.
+3. Stop when the error is below the noise of the mean or below the error asked for, or when the time is over.
+
+Between nodes the mean is interpolated by a monotone cubic in log ε, and the variance of a run by a straight line.
+Interpolating the runs themselves would average the noise of two nodes away.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.interpolate
+import scipy.stats
+
+from epsilens._types import FloatArray, Progress
+from epsilens.influence.any_model import AnyModel, quietly
+from epsilens.influence.groups import Group
+from epsilens.influence.question import Asked
+from epsilens.influence.shared_draws import (
+    SharedDraw,
+    column_sizes,
+    draw_spread,
+    keep_levels,
+    report,
+)
+from epsilens.models.passes import current_passes
+from epsilens.notes import Note
+from epsilens.whatif.cells import OUTCOMES, CellAnswer
+from epsilens.whatif.retraining import RUN_OUTCOMES, Checkpoint, Run, RunKey, run_keys
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+DRAWS = 5
+"""Draws at every node. With fewer there is no interval."""
+FIRST_NODES = 5
+MOST_NODES = 9
+"""Nodes of a curve, unless an error is asked for that takes more."""
+_SHARE_OF_NOISE = 0.5
+"""Interpolation is good enough once its error is below this share of the standard error of the mean."""
+_SHRINKS = 4.0
+"""By how much halving an interval shrinks the error of the interpolation at least: a monotone cubic is of second
+order where it is flat, and of third or fourth elsewhere."""
+_LARGEST_SHARE = 0.5
+"""A cell is trusted if the error of its interpolation is below this share of half its interval."""
+_QUANTILES = 399
+_CONFIDENCE = 0.9
+
+Task = tuple[int, int, int]
+"""Group, ε and draw of a training."""
+
+
+@dataclass(frozen=True, repr=False)
+class CurvePoints:
+    """What the trainings show.
+
+    Attributes
+    ----------
+    clean : array of shape (n_groups, n_draws, n_outcomes)
+        Outcomes of models of the true answers, one for each seed; gaps are of the group.
+    nodes : list of mapping from ε to array of shape (n_draws, n_outcomes)
+        One mapping for each group, by the number of the ε.
+    errors : list of mapping from ε to float
+        For each group, how far the interpolated loss was from the measured one at added nodes.
+    n_fits : int
+        Trainings on all records, those taken from a checkpoint included.
+    """
+
+    clean: FloatArray
+    nodes: list[dict[int, FloatArray]]
+    errors: list[dict[int, float]]
+    n_fits: int
+
+
+@dataclass(repr=False)
+class CurveTraining:
+    """The trainings of one question.
+
+    Parameters
+    ----------
+    model : AnyModel
+    asked : Asked
+    n_draws : int
+    seed : int
+    seconds : float
+        Time after which no node is added. The first nodes are trained however long it takes.
+    max_error : float, optional
+        Error of the mean change of loss at which refinement stops, standard error and interpolation together.
+    most_nodes : int
+    checkpoint : path, optional
+    progress : callable, optional
+    """
+
+    model: AnyModel
+    asked: Asked
+    n_draws: int
+    seed: int
+    seconds: float
+    max_error: float | None = None
+    most_nodes: int = MOST_NODES
+    checkpoint: str | Path | None = None
+    progress: Progress | None = None
+    _draws: list[SharedDraw] = field(init=False)
+    _kept: Checkpoint = field(init=False)
+    _keys: dict[str, str] = field(init=False)
+    _done: int = field(default=0, init=False)
+    _total: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        asked, model = self.asked, self.model
+        self._draws = draw_spread(
+            column_sizes(asked),
+            model.n_rows,
+            self.n_draws,
+            np.random.SeedSequence([self.seed, 0xC0]),
+        )
+        self._kept, self._keys = run_keys(
+            self.checkpoint,
+            model,
+            asked,
+            seed=self.seed,
+            beside={"method": "curve", "draws": self.n_draws},
+        )
+
+    @property
+    def _x(self) -> FloatArray:
+        """Log ε of every finite ε, on which the curve is drawn."""
+        return np.log([at for at in self.asked.epsilons if math.isfinite(at)])
+
+    def run(self) -> CurvePoints:
+        """Train, refine, and return what was found."""
+        deadline = time.monotonic() + self.seconds
+        n_groups, n_finite = len(self.asked.groups), len(self._x)
+        first = sorted(
+            {*np.linspace(0, n_finite - 1, min(FIRST_NODES, n_finite)).round().astype(int)}
+        )
+        most = min(self.most_nodes if self.max_error is None else n_finite, n_finite)
+        n_clean = self.n_draws if self.model.has_own_randomness else 1
+        started = time.monotonic()
+        self._total = n_clean + n_groups * self.n_draws * (most if n_finite else 0)
+        clean = np.repeat(self._train_clean(n_clean), self.n_draws // n_clean, axis=1)
+        nodes: list[dict[int, FloatArray]] = [{} for _ in range(n_groups)]
+        errors: list[dict[int, float]] = [{} for _ in range(n_groups)]
+        if n_finite:
+            self._add(nodes, [(g, int(e)) for g in range(n_groups) for e in first])
+        while n_finite:
+            wanted = [
+                (g, e)
+                for g in range(n_groups)
+                if (e := self._next_node(clean[g], nodes[g], errors[g], most)) is not None
+            ]
+            # A round takes as long as the others took for each training.
+            each = (time.monotonic() - started) / max(self._done, 1)
+            if not wanted or time.monotonic() + each * len(wanted) * self.n_draws > deadline:
+                break
+            expected = [self._interpolated(nodes[g])[e] for g, e in wanted]
+            self._add(nodes, wanted)
+            for (g, e), before in zip(wanted, expected, strict=True):
+                errors[g][e] = abs(float(nodes[g][e][:, 0].mean()) - before)
+        n_fits = n_clean + self.n_draws * sum(map(len, nodes))
+        if self.progress is not None:
+            self.progress(n_fits, n_fits, "curve")
+        return CurvePoints(clean, nodes, errors, n_fits)
+
+    def _interpolated(self, nodes: dict[int, FloatArray]) -> FloatArray:
+        """Return the mean loss at every finite ε."""
+        return interpolate(self._x, {e: runs[:, 0].mean() for e, runs in nodes.items()})
+
+    def _next_node(
+        self,
+        clean: FloatArray,
+        nodes: dict[int, FloatArray],
+        errors: dict[int, float],
+        most: int,
+    ) -> int | None:
+        """Return the ε where another node helps most; None if the curve is good enough."""
+        left = [e for e in range(len(self._x)) if e not in nodes]
+        if not left or len(nodes) >= most:
+            return None
+        spread = np.array([runs[:, 0].std(ddof=1) for runs in nodes.values()])
+        noise = float(np.median(spread)) / math.sqrt(self.n_draws)
+        enough = _SHARE_OF_NOISE * noise
+        if self.max_error is not None:
+            enough = math.sqrt(max(self.max_error**2 - noise**2, 0.0))
+        left_over = interpolation_errors(self._x, nodes, errors)
+        if errors and max(left_over) <= enough:
+            return None
+        curve = self._interpolated(nodes)
+        places = sorted(nodes)
+        chords = np.interp(self._x, self._x[places], curve[places])
+        # Where nothing is known of the error, how far the curve is from a straight line tells the order.
+        score = (
+            np.abs(curve - chords) * (1e-3 + np.array(left_over))
+            if errors
+            else np.abs(curve - chords)
+        )
+        score[places] = -1.0
+        # The middle of the interval, not the point next to a node.
+        best = int(np.argmax(score))
+        below = max(e for e in places if e < best)
+        above = min(e for e in places if e > best)
+        return min(
+            range(below + 1, above),
+            key=lambda e: abs(2 * self._x[e] - self._x[below] - self._x[above]),
+        )
+
+    def _add(self, nodes: list[dict[int, FloatArray]], cells: Sequence[tuple[int, int]]) -> None:
+        """Train all draws of some cells."""
+        tasks = [(g, e, d) for g, e in cells for d in range(self.n_draws)]
+        found = self._train(tasks).reshape(len(cells), self.n_draws, -1)
+        for (g, e), runs in zip(cells, found, strict=True):
+            nodes[g][e] = runs
+
+    def _train_clean(self, n_clean: int) -> FloatArray:
+        """Return the outcomes of models of the true answers for every group, (n_groups, n_clean, n_outcomes)."""
+        names = [self._keys[group.name] for group in self.asked.groups]
+        tasks = {d: [(name, math.inf, d) for name in names] for d in range(n_clean)}
+        self._run(partial(train_clean, self.model, self.asked, self._draws), tasks)
+        return np.array(
+            [
+                [_numbers(self._kept.runs[(name, math.inf, d)]) for d in range(n_clean)]
+                for name in names
+            ]
+        )
+
+    def _train(self, tasks: list[Task]) -> FloatArray:
+        """Return the outcomes of trainings, (n_tasks, n_outcomes)."""
+        asked = self.asked
+        places = {
+            (g, e, d): [(self._keys[asked.groups[g].name], asked.epsilons[e], d)]
+            for g, e, d in tasks
+        }
+        self._run(partial(train_task, self.model, asked, self._draws), places)
+        return np.array([_numbers(self._kept.runs[places[task][0]]) for task in tasks])
+
+    def _run(self, work: Callable[[Any], list[Run]], places: Mapping[Any, list[RunKey]]) -> None:
+        """Do the tasks whose runs are not kept yet, and keep their runs under the given keys."""
+        todo = [
+            task for task, keys in places.items() if any(k not in self._kept.runs for k in keys)
+        ]
+        self._done += len(places) - len(todo)
+        with quietly(), closing(current_passes().map(work, todo)) as results:
+            for task, runs in zip(todo, results, strict=True):
+                self._kept.add(list(zip(places[task], runs, strict=True)))
+                self._done += 1
+                if self.progress is not None:
+                    self.progress(min(self._done, self._total), self._total, "curve")
+
+
+def _numbers(run: Run) -> list[float]:
+    return [np.nan if one is None else one for one in run]
+
+
+def _evaluated(model: AnyModel, trained: BaseEstimator, groups: Sequence[Group]) -> list[Run]:
+    """Return what the test set says of a model, with the gaps of each group."""
+    predicted = model.predict(trained)
+    found = [model.outcomes_of(predicted, group.test_mask) for group in groups]
+    return [tuple(getattr(one, name) for name in RUN_OUTCOMES) for one in found]
+
+
+def train_clean(model: AnyModel, asked: Asked, draws: Sequence[SharedDraw], draw: int) -> list[Run]:
+    """Train a model on the true answers with the seed of a draw, and evaluate it for every group."""
+    return _evaluated(model, model.train(model.label.y, seed=draws[draw].seed), asked.groups)
+
+
+def train_task(model: AnyModel, asked: Asked, draws: Sequence[SharedDraw], task: Task) -> list[Run]:
+    """Train a model on what a group reports in one draw, and evaluate it."""
+    g, e, d = task
+    reported = report(model, asked, draws[d], keep_levels(asked, e), asked.groups[g].mask)
+    trained = model.train(reported.y, seed=draws[d].seed, table=reported.table)
+    return _evaluated(model, trained, [asked.groups[g]])
+
+
+def interpolate(x: FloatArray, known: dict[int, float]) -> FloatArray:
+    """Return a monotone cubic through the known values at all places.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> interpolate(np.arange(3.0), {0: 1.0, 2: 5.0})
+    array([1., 3., 5.])
+    """
+    places = sorted(known)
+    values = np.array([known[place] for place in places])
+    if np.isnan(values).any():
+        return np.full(len(x), np.nan)
+    if len(places) == 1:
+        return np.full(len(x), values[0])
+    found: FloatArray = scipy.interpolate.PchipInterpolator(x[places], values)(x)
+    return found
+
+
+def interpolation_errors(
+    x: FloatArray, nodes: dict[int, FloatArray], errors: dict[int, float]
+) -> list[float]:
+    """Return the estimated error of the interpolated loss at every ε; 0 at nodes.
+
+    The error at an added node is what the interpolation missed there. On both sides, whose intervals are half as
+    long, at most a quarter of it is left. An interval that was never tested takes the largest such error.
+    """
+    places = sorted(nodes)
+    untested = max(errors.values(), default=0.0)
+    result = [0.0] * len(x)
+    for below, above in pairwise(places):
+        known = [errors[e] / _SHRINKS for e in (below, above) if e in errors]
+        for e in range(below + 1, above):
+            result[e] = max(known) if known else untested
+    return result
+
+
+def curve_answers(points: CurvePoints, asked: Asked, baseline: FloatArray) -> list[CellAnswer]:
+    """Return the cells of a curve: measured at its nodes, estimated between.
+
+    Parameters
+    ----------
+    points : CurvePoints
+    asked : Asked
+    baseline : array of shape (n_groups, n_outcomes)
+        Outcomes before anything is randomised, which changes are counted from.
+    """
+    finite = [e for e, at in enumerate(asked.epsilons) if math.isfinite(at)]
+    x = np.log([asked.epsilons[e] for e in finite])
+    answers = []
+    for g in range(len(asked.groups)):
+        nodes = points.nodes[g]
+        errors = interpolation_errors(x, nodes, points.errors[g]) if nodes else []
+        n_draws = points.clean.shape[1]
+        means = {e: runs.mean(axis=0) for e, runs in nodes.items()}
+        squares = {e: runs.var(axis=0, ddof=1) for e, runs in nodes.items()}
+        curves = [
+            interpolate(x, {e: float(mean[o]) for e, mean in means.items()}) if nodes else x
+            for o in range(len(RUN_OUTCOMES))
+        ]
+        spreads = [
+            np.interp(x, x[sorted(nodes)], [squares[e][o] for e in sorted(nodes)]) if nodes else x
+            for o in range(len(RUN_OUTCOMES))
+        ]
+        for e in range(len(asked.epsilons)):
+            is_clean = e >= len(finite)
+            if is_clean:
+                mean, square = points.clean[g].mean(axis=0), points.clean[g].var(axis=0, ddof=1)
+            else:
+                mean = np.array([curve[e] for curve in curves])
+                square = np.array([spread[e] for spread in spreads])
+            answers.append(
+                _answer(
+                    g,
+                    e,
+                    mean - baseline[g],
+                    np.sqrt(square),
+                    n_draws,
+                    error=0.0 if is_clean else errors[e],
+                    is_node=is_clean or e in nodes,
+                )
+            )
+    return answers
+
+
+def _answer(
+    g: int,
+    e: int,
+    change: FloatArray,
+    spread: FloatArray,
+    n_draws: int,
+    *,
+    error: float,
+    is_node: bool,
+) -> CellAnswer:
+    """Return a cell, with the interval of one run by Student's t with draws − 1 degrees of freedom."""
+    known = {name: place for place, name in enumerate(RUN_OUTCOMES) if not np.isnan(change[place])}
+    half, runs = np.full(len(change), np.nan), np.empty(0)
+    if n_draws >= DRAWS:
+        # A new run and the mean of the draws both vary.
+        width = spread * math.sqrt(1.0 + 1.0 / n_draws)
+        half = scipy.stats.t.ppf(0.5 + _CONFIDENCE / 2, n_draws - 1) * width
+        levels = np.arange(1, _QUANTILES + 1) / (_QUANTILES + 1)
+        runs = change[0] + scipy.stats.t.ppf(levels, n_draws - 1) * width[0]
+        runs = runs + np.where(levels < 0.5, -error, error)
+    has_interval = n_draws >= DRAWS
+    loss_half = float(half[0]) + error
+    return CellAnswer(
+        group_index=g,
+        epsilon_index=e,
+        loss_change=float(change[0]),
+        loss_low=float(change[0]) - loss_half,
+        loss_high=float(change[0]) + loss_half,
+        changes={name: float(change[known[name]]) if name in known else None for name in OUTCOMES},
+        intervals={
+            name: (
+                float(change[known[name]] - half[known[name]]),
+                float(change[known[name]] + half[known[name]]),
+            )
+            for name in OUTCOMES
+            if name in known and has_interval
+        },
+        trusted=is_node or not has_interval or error <= _LARGEST_SHARE * float(half[0]),
+        loss_runs=runs,
+        number_type="measured" if is_node else "estimated",
+    )
+
+
+def curve_notes(points: CurvePoints, n_draws: int, n_cells: int) -> list[Note]:
+    """Say how many models were trained, and what is missing without more."""
+    n_nodes = sum(map(len, points.nodes))
+    notes = [
+        Note(
+            "trained-again",
+            f"{points.n_fits} models were trained: {n_draws} draws at {n_nodes} of {n_cells} cells, which are measured, "
+            "and the models of the true answers. The other cells are interpolated.",
+        )
+    ]
+    if n_draws < DRAWS:
+        notes.append(
+            Note(
+                "no-intervals",
+                f"no interval is stated: it takes at least {DRAWS} draws, got {n_draws}.",
+            )
+        )
+    return notes
+
+
+def baseline_outcomes(points: CurvePoints) -> FloatArray:
+    """Return the mean outcomes of models of the true answers, (n_groups, n_outcomes)."""
+    means: FloatArray = points.clean.mean(axis=1)
+    return means
+
+
+def node_runs(
+    points: CurvePoints, asked: Asked, baseline: FloatArray
+) -> list[tuple[str, float, int, float, float, float]]:
+    """Return every training at a node: group, ε, draw, and the changes of loss, accuracy and AUC."""
+    rows = []
+    for g, group in enumerate(asked.groups):
+        for e in sorted(points.nodes[g]):
+            for d, run in enumerate(points.nodes[g][e] - baseline[g]):
+                rows.append((group.name, asked.epsilons[e], d, *run[:3].tolist()))
+    return rows
