@@ -41,11 +41,12 @@ class FittedModel(BaseEstimator):  # type: ignore[misc]
         *,
         sample_weight: object | None,
         sample_weight_test: object | None,
+        estimator: object | None = None,
     ) -> None:
-        """Train the model to convergence on tables in memory and evaluate it."""
+        """Train the model, or another estimator in its place, on tables in memory and evaluate it."""
         features = for_scikit_learn(X)
         baseline = fit_baseline(
-            self.estimator,
+            self.estimator if estimator is None else estimator,
             features,
             y,
             in_order_of(features, for_scikit_learn(X_test)),
