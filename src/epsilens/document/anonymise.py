@@ -47,7 +47,6 @@ _OWN_WORDS = frozenset(
         "replace-one",
         "PrivateLogisticRegression",
         "PrivateRidge",
-        "public",
         "retrained",
         "undeclared",
         "none",
