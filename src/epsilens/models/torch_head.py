@@ -149,6 +149,12 @@ def _is_tensor(value: object) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
+def is_module(value: object) -> bool:
+    """Return whether something is a torch.nn.Module, without importing torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.nn.Module)
+
+
 def head_features(
     module: torch.nn.Module,
     name: str,

@@ -13,13 +13,19 @@ import numpy as np
 from sklearn.base import clone
 
 from epsilens._types import FloatArray, Progress
-from epsilens._validate import as_choice, as_positive, require_extra
+from epsilens._validate import as_choice, as_positive
 from epsilens.data.frames import to_vector
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning, setting
 from epsilens.influence.baseline import BaselineModel, fit_baseline
 from epsilens.influence.question import Asked, Question
 from epsilens.models.label import classes_of
-from epsilens.models.torch_head import as_columns, as_linear_model, head_features, read_head
+from epsilens.models.torch_head import (
+    as_columns,
+    as_linear_model,
+    head_features,
+    is_module,
+    read_head,
+)
 from epsilens.models.torch_network import TorchNetwork
 from epsilens.notes import Note
 
@@ -170,10 +176,7 @@ def whole_network(estimator: object, X: object, *, train: Train | None = None) -
     """
     network = estimator
     if not isinstance(network, TorchNetwork):
-        require_extra("torch", "a network that is trained again", "torch")
-        import torch
-
-        if not isinstance(estimator, torch.nn.Module):
+        if not is_module(estimator):
             raise InputTypeError(
                 f"{setting('body')} is about a torch.nn.Module, got {type(estimator).__name__}. "
                 "Leave it out."

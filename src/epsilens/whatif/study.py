@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -31,6 +30,7 @@ from epsilens.influence.fitted import FittedModel
 from epsilens.influence.question import Asked, Epsilon, Question, as_correction
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.streamed_fit import fit_from_parquet
+from epsilens.models.torch_head import is_module
 from epsilens.models.torch_network import TorchNetwork
 from epsilens.whatif.answer import Origin, write_estimate, write_retraining
 from epsilens.whatif.cells import Method
@@ -224,9 +224,7 @@ class WhatIf(FittedModel):
 
     def _refuse_settings(self) -> None:
         """Refuse a module of which only a layer could be asked about, and what belongs to a head."""
-        torch = sys.modules.get("torch")  # nothing is imported for it
-        is_module = torch is not None and isinstance(self.estimator, torch.nn.Module)
-        if is_module and self._body != "retrained":
+        if is_module(self.estimator) and self._body != "retrained":
             raise InputError(
                 "a torch module must be given with the name of its last linear layer, or be trained again as "
                 'a whole. Write WhatIf(module, head="fc") or WhatIf(module, body="retrained").'
