@@ -83,6 +83,9 @@ NOTES: Mapping[str, NoteKind] = {
     "fit-not-converged": NoteKind("warning", "The given model is not at the optimum of its loss."),
     "unnamed-label": NoteKind("note", "A name that is no column was taken for the label."),
     "frozen-layers": NoteKind("warning", "The layers before the head of a network are frozen."),
+    "head-only": NoteKind(
+        "warning", "The numbers say nothing of a network that is trained again.", has_names=False
+    ),
     "training-mode": NoteKind("note", "A network that was in training mode was evaluated."),
     "body-public": NoteKind(
         "warning", "The body of the network was declared public.", has_names=False

@@ -98,6 +98,13 @@ def torch_module(table: Path) -> object:
     return torch_network(Network(2, 2))
 
 
+def whole_network(table: Path) -> object:
+    from epsilens.models import TorchNetwork
+
+    X, y, _ = features(table)
+    return TorchNetwork(object()).fit(X, y)
+
+
 def rehearsal(table: Path, **settings: Any) -> Any:
     import pandas as pd
 
@@ -222,6 +229,7 @@ DOORS = {
     "WhatIf(head=)": Door("torch", ("torch",), deep_study),
     "ShadowEnsemble(TorchTraining)": Door("torch", ("torch", "opacus"), torch_ensemble),
     "torch_network": Door("torch", ("torch", "opacus"), torch_module),
+    "TorchNetwork.fit": Door("torch", ("torch",), whole_network),
     "cluster.use": Door("cluster", ("ray",), joined),
     "explain_task, SHAP": Door("explain", ("shap",), explained("shap")),
     "explain_task, LIME": Door("explain", ("lime",), explained("lime")),

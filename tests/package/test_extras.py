@@ -45,6 +45,7 @@ OPTIONAL = {
     "models/opacus_release.py": {"torch"},
     "models/ray_connection.py": {"ray"},
     "models/torch_head.py": {"torch"},
+    "models/torch_network.py": {"torch"},
     "valuation/ckks.py": {"tenseal"},
     "valuation/item_messages.py": {"cryptography"},
 }

@@ -47,6 +47,8 @@ _OWN_WORDS = frozenset(
         "replace-one",
         "PrivateLogisticRegression",
         "PrivateRidge",
+        "retrained",
+        "undeclared",
         "none",
         "forward",
         "error",

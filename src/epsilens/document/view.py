@@ -342,7 +342,8 @@ def cost_rows(document: WhatIfDocument, cell: WhatIfCell) -> tuple[Row, ...]:
         text = outcome_text(document, cell, gap) or NOTHING
         number = getattr(cell, f"{gap}_change")
         rows.append(Row(f"{gap}_change", f"{OUTCOME_NAMES[gap]} ({of})", text, number, kind, of))
-    return (*rows, text_row("trusted", "trusted", "yes" if cell.trusted else "no"))
+    title = "trusted (head only)" if document.is_about_head else "trusted"
+    return (*rows, text_row("trusted", title, "yes" if cell.trusted else "no"))
 
 
 def attack_rows(document: RiskDocument, cell: RiskCell) -> tuple[Row, ...]:

@@ -19,8 +19,11 @@ from epsilens.document.parts import (
 )
 from epsilens.errors import InputError
 
-PUBLIC_BODY = "public_body"
-"""The setting that says whether the layers before a network's head were declared public."""
+BODY = "body"
+"""The setting that says what was declared of a network's body, the layers before its head."""
+UNDECLARED = "undeclared"
+"""Its value where nothing was declared: the body may have learnt from the true answers."""
+_OLD_BODY = "public_body"
 
 WhatIfMethod: TypeAlias = Literal[
     "influence", "newton", "exact", "curve", "retrain", "paper", "output-perturbation"
@@ -63,7 +66,7 @@ class WhatIfCell(Part):
     accuracy_gap_change: OptionalNumber = None
     """Change of the difference in test accuracy between the group and everybody else."""
     trusted: Flag = True
-    """Whether the checks of the approximation passed."""
+    """Whether the checks of the approximation passed; for a network's head, of the head alone."""
     number_type: Literal["measured", "estimated"] | None = None
     """For the method curve: measured where models were trained, estimated where it is interpolated. Null: as
     the document says of all cells."""
@@ -111,9 +114,26 @@ class WhatIfDocument(DocumentHead):
     """Prediction intervals of accuracy, AUC and gaps, where they were computed."""
 
     @property
+    def body(self) -> str | None:
+        """What was declared of a network's body: "public", "retrained" or "undeclared"; else None."""
+        settings = self.provenance.settings
+        if _OLD_BODY in settings:
+            return "public" if settings[_OLD_BODY] else UNDECLARED
+        if BODY not in settings:
+            return None
+        # What is not known counts as not declared.
+        declared = settings[BODY]
+        return declared if declared in ("public", "retrained") else UNDECLARED
+
+    @property
     def is_about_privacy(self) -> bool:
         """Whether ε protects the answers: not in a network whose body may have learnt from them."""
-        return self.provenance.settings.get(PUBLIC_BODY) is not False
+        return self.body != UNDECLARED
+
+    @property
+    def is_about_head(self) -> bool:
+        """Whether the numbers are about the last layer of a network, with its body frozen."""
+        return self.body in {"public", UNDECLARED}
 
     @property
     def cost(self) -> WhatIfDocument:
@@ -131,13 +151,14 @@ class WhatIfDocument(DocumentHead):
         Raises
         ------
         InputError
-            If the body of the network was not declared public.
+            If nothing was declared of the body of the network.
         """
         if not self.is_about_privacy:
             raise InputError(
-                "an ε is stated only for a network whose body, the layers before the head, is declared public. "
-                "A body that learnt from the true answers gives them back. If it never saw them, write "
-                "WhatIf(module, head=..., public_body=True)."
+                "no ε is stated for this network. Its body, the layers before the head, may have learnt from "
+                "the true answers, and then gives them back. If it never saw them, write "
+                'WhatIf(module, head=..., body="public"). Otherwise train all of it on randomised answers: '
+                'WhatIf(module, body="retrained").'
             )
 
     def answered(self) -> WhatIfDocument:

@@ -45,14 +45,19 @@ class FittedModel(BaseEstimator):  # type: ignore[misc]
         *,
         sample_weight: object | None,
         sample_weight_test: object | None,
+        estimator: object | None = None,
     ) -> None:
-        """Train the model on tables in memory and evaluate it: a linear one to convergence, others as they are."""
+        """Train the model, or another estimator in its place, on tables in memory and evaluate it.
+
+        A linear model is trained to convergence, others as they are.
+        """
+        model = self.estimator if estimator is None else estimator
         features = for_scikit_learn(X)
         tested = in_order_of(features, for_scikit_learn(X_test))
         baseline: BaselineModel | AnyModel
         try:
             baseline = fit_baseline(
-                self.estimator,
+                model,
                 features,
                 y,
                 tested,
@@ -63,7 +68,7 @@ class FittedModel(BaseEstimator):  # type: ignore[misc]
         except NoExactAnswerError as reason:
             try:
                 baseline = fit_any_model(
-                    self.estimator,
+                    model,
                     features,
                     y,
                     tested,

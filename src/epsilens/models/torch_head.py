@@ -149,6 +149,12 @@ def _is_tensor(value: object) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
+def is_module(value: object) -> bool:
+    """Return whether something is a torch.nn.Module, without importing torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.nn.Module)
+
+
 def head_features(
     module: torch.nn.Module,
     name: str,
@@ -194,7 +200,7 @@ def head_features(
     import torch
 
     head = read_head(module, name)
-    rows = _as_tensor(X, head, what=what)
+    rows = as_inputs(X, head.weight.dtype, what=what)
     n_rows = len(rows)
     features = np.empty((n_rows, head.in_features))
     row_bytes = max(1, rows[0].numel() * rows.element_size())
@@ -220,7 +226,7 @@ def head_features(
     return features
 
 
-def _as_tensor(X: object, head: torch.nn.Linear, *, what: str) -> torch.Tensor:
+def as_inputs(X: object, precision: torch.dtype, *, what: str) -> torch.Tensor:
     """Return the inputs as a tensor, numbers with a fraction in the precision of the weights."""
     import torch
 
@@ -240,7 +246,18 @@ def _as_tensor(X: object, head: torch.nn.Linear, *, what: str) -> torch.Tensor:
             f"{tuple(tensor.shape)}."
         )
     is_number = tensor.is_floating_point() or tensor.dtype == torch.bool
-    return tensor.detach().to(head.weight.dtype) if is_number else tensor.detach()
+    return tensor.detach().to(precision) if is_number else tensor.detach()
+
+
+def run_module(module: torch.nn.Module, batch: torch.Tensor, *, what: str) -> Any:
+    """Return what the module gives for a batch; its errors are said again without their text."""
+    try:
+        return module(batch)
+    except (RuntimeError, ValueError, TypeError, IndexError, KeyError, AssertionError) as error:
+        raise InputError(
+            f"the module could not be run on the {what} inputs ({type(error).__name__}; its text is "
+            "withheld because it may quote data). Try it on a few rows: module(X[:2])."
+        ) from None
 
 
 class _Heard:
@@ -305,13 +322,7 @@ def _run(
     import torch
 
     heard.calls.clear()
-    try:
-        result: object = module(batch)
-    except (RuntimeError, ValueError, TypeError, IndexError, KeyError, AssertionError) as error:
-        raise InputError(
-            f"the module could not be run on the {what} inputs ({type(error).__name__}; its text is "
-            "withheld because it may quote data). Try it on a few rows: module(X[:2])."
-        ) from None
+    result = run_module(module, batch, what=what)
     if len(heard.calls) != 1:
         times = "never" if not heard.calls else f"{len(heard.calls)} times"
         raise InputError(

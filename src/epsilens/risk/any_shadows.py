@@ -116,7 +116,7 @@ def detectable_rate(n_models: int, n_targets: int, *, confidence: float = 0.95) 
     Examples
     --------
     >>> detectable_rate(20, 10_000) is None, round(detectable_rate(256, 10_000), 2)
-    (True, 0.69)
+    (True, 0.73)
     """
     # Fitted on one half of the models and judged by the other.
     n = n_models // 2

@@ -14,7 +14,7 @@ import numpy as np
 
 from epsilens._types import Progress
 from epsilens.document import OutcomeInterval, Provenance, WhatIfCell, WhatIfDocument
-from epsilens.document.whatif import PUBLIC_BODY, whatif_number_types
+from epsilens.document.whatif import BODY, UNDECLARED, whatif_number_types
 from epsilens.document.wording import EVERYBODY, epsilon_text, own_budget
 from epsilens.errors import (
     EstimateNotTrustworthyError,
@@ -70,7 +70,7 @@ class Origin:
     estimator: str
     fingerprint: str
     template: object
-    declared: Mapping[str, bool]
+    declared: Mapping[str, str]
 
 
 ABOUT_CHECKS = frozenset({"cost-measured", "estimates-unchecked"})
@@ -209,7 +209,7 @@ def _written(
         notes=notes + untrusted_notes(cells),
         number_types=whatif_number_types(
             retrained=method == "retrain",
-            is_about_privacy=origin.declared.get(PUBLIC_BODY, True),
+            is_about_privacy=origin.declared.get(BODY) != UNDECLARED,
         ),
         baseline=origin.baseline.numbers(),
         cells=cells,

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,7 +16,7 @@ from epsilens._types import Progress
 from epsilens._validate import as_choice, as_count, as_positive
 from epsilens.data.columnar import frame_from_arrow
 from epsilens.data.frames import series_name
-from epsilens.document.whatif import PUBLIC_BODY
+from epsilens.document.whatif import BODY, UNDECLARED
 from epsilens.document.wording import EVERYBODY
 from epsilens.errors import InputError, setting
 from epsilens.influence import (
@@ -32,11 +31,21 @@ from epsilens.influence.fitted import FittedModel
 from epsilens.influence.question import Asked, Epsilon, Question, as_correction
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.streamed_fit import fit_from_parquet
+from epsilens.models.torch_head import is_module
+from epsilens.models.torch_network import TorchNetwork
 from epsilens.whatif.answer import Origin, write_curve, write_estimate, write_retraining
 from epsilens.whatif.cells import Method
 from epsilens.whatif.curve import DRAWS, CurveTraining
 from epsilens.whatif.general_method import objective_of
-from epsilens.whatif.head import fit_head, refuse_inputs, with_body
+from epsilens.whatif.head import (
+    Body,
+    as_rows,
+    check_body,
+    fit_head,
+    refuse_inputs,
+    whole_network,
+    with_body,
+)
 from epsilens.whatif.methods import (
     as_question,
     compute_cells,
@@ -47,6 +56,9 @@ from epsilens.whatif.methods import (
 )
 from epsilens.whatif.result import Calibration, LossChangeEstimate, fit_calibration
 from epsilens.whatif.retraining import retrain_cells
+
+if TYPE_CHECKING:
+    from epsilens.models.torch_network import Train
 
 DependentGroups = Literal["refuse", "warn"]
 _FIRST_ORDER = ("influence", "paper")
@@ -69,7 +81,8 @@ class WhatIf(FittedModel):
         Any classifier with `predict_proba`, any regressor, or a Pipeline that ends in one; fitted or not. It is
         never changed. LogisticRegression, SGDClassifier(loss="log_loss"), Ridge, RidgeClassifier,
         LinearRegression and their CV variants have an exact answer, with the transformers of a pipeline
-        frozen. All others are trained again as a whole at a few ε. Or a trained torch.nn.Module, with `head`.
+        frozen. All others are trained again as a whole at a few ε. Or a torch.nn.Module,
+        with `head` or with body="retrained".
     head : str, optional
         The name of the module's last torch.nn.Linear, such as "fc" or "classifier.1" (extra
         `epsilens[torch]`). The layers before it are frozen and run in evaluation mode; the head, one
@@ -79,10 +92,18 @@ class WhatIf(FittedModel):
         With a head only: C of LogisticRegression, the objective being Σℓ + ‖W‖²/(2C). SGD's
         `weight_decay` λ beside a mean loss over n records is C = 1/(nλ), up to its shrinking the bias
         too, which is free here; AdamW's has no objective.
-    public_body : bool
-        With a head only: True declares that the layers before it were trained without the answers that
-        are protected, such as on public data. Without that no ε is stated: `record_epsilon` is infinite,
-        `estimate` raises a `PrivacyLeakWarning`, and `choose`, `decide` and the report refuse.
+    body : {"public", "retrained"}, optional
+        Where the body, the layers before the head, comes from. "public" declares that it was trained
+        without the answers that are protected, such as on public data. "retrained" trains all of the
+        network on what is randomised, from new weights, as `TorchNetwork` does; `head` is then not
+        needed. None: no ε is stated, since a body that learnt from the true answers gives them back.
+        Then `record_epsilon` is infinite, `estimate` raises a `PrivacyLeakWarning`, and `choose`,
+        `decide` and the report refuse.
+    train : callable, optional
+        With body="retrained": `train(module, X, y, seed)` trains the network, as in `TorchNetwork`. For
+        other settings of the training give `TorchNetwork(module, epochs=50)` as the estimator.
+    public_body : bool, optional
+        The old name of body="public".
 
     Attributes
     ----------
@@ -124,12 +145,27 @@ class WhatIf(FittedModel):
         *,
         head: str | None = None,
         regularisation: float = 1.0,
-        public_body: bool = False,
+        body: Body | None = None,
+        train: Train | None = None,
+        public_body: bool | None = None,
     ) -> None:
         self.estimator = estimator
         self.head = head
         self.regularisation = regularisation
+        self.body = body
+        self.train = train
         self.public_body = public_body
+
+    @property
+    def _body(self) -> Body | None:
+        if self.body is None and isinstance(self.estimator, TorchNetwork):
+            return "retrained"
+        return "public" if self.public_body else self.body
+
+    @property
+    def _asks_head(self) -> bool:
+        """Whether the question is about the last layer of a network, over frozen features."""
+        return self.head is not None and self._body != "retrained"
 
     def fit(
         self,
@@ -160,48 +196,59 @@ class WhatIf(FittedModel):
         -------
         WhatIf
         """
-        if self.head is not None:
+        check_body(self.body, self.public_body)
+        if self._asks_head:
             model, features = fit_head(
                 self.estimator,
-                self.head,
+                str(self.head),
                 X,
                 y,
                 X_test,
                 y_test,
                 regularisation=self.regularisation,
-                public_body=self.public_body,
                 sample_weight=sample_weight,
                 sample_weight_test=sample_weight_test,
                 progress=progress,
             )
             self._keep(model, features, label_name=series_name(y), template=X)
-        else:
-            # Refused: a module without a head, and beside an estimator what belongs to a head.
-            torch = sys.modules.get("torch")  # nothing is imported for it
-            if torch is not None and isinstance(self.estimator, torch.nn.Module):
-                raise InputError(
-                    "a torch module must be given with the name of its last linear layer. Write "
-                    'WhatIf(module, head="fc").'
-                )
-            if self.regularisation != 1.0:
-                raise InputError(
-                    f"{setting('regularisation')} is for the head of a torch module, and there is no "
-                    f"{setting('head')}. Set the penalty of the estimator itself."
-                )
-            if self.public_body:
-                raise InputError(
-                    f"{setting('public_body')} is about the layers before the head of a torch module, and "
-                    f"there is no {setting('head')}. Leave it out."
-                )
-            self._fit_tables(
-                X,
-                y,
-                X_test,
-                y_test,
-                sample_weight=sample_weight,
-                sample_weight_test=sample_weight_test,
-            )
+            return self
+        network = None
+        if self._body == "retrained":
+            network = whole_network(self.estimator, X, train=self.train)
+            X, y, X_test, y_test = map(as_rows, (X, y, X_test, y_test))
+        self._refuse_settings()
+        self._fit_tables(
+            X,
+            y,
+            X_test,
+            y_test,
+            sample_weight=sample_weight,
+            sample_weight_test=sample_weight_test,
+            estimator=network,
+        )
         return self
+
+    def _refuse_settings(self) -> None:
+        """Refuse a module of which only a layer could be asked about, and what belongs to a head."""
+        if is_module(self.estimator) and self._body != "retrained":
+            raise InputError(
+                "a torch module must be given with the name of its last linear layer, or be trained again as "
+                'a whole. Write WhatIf(module, head="fc") or WhatIf(module, body="retrained").'
+            )
+        if self.regularisation != 1.0:
+            raise InputError(
+                f"{setting('regularisation')} is for the head of a torch module, and there is no "
+                f"{setting('head')}. Set the penalty of the estimator itself."
+            )
+        if self._body == "public":
+            raise InputError(
+                f"{setting('body', 'public')} is about the layers before the head of a torch module, and "
+                f"there is no {setting('head')}. Leave it out."
+            )
+        if self.train is not None and self._body != "retrained":
+            raise InputError(
+                f"{setting('train')} is for {setting('body', 'retrained')}. Leave it out."
+            )
 
     def fit_parquet(
         self,
@@ -266,9 +313,10 @@ class WhatIf(FittedModel):
         >>> study.estimate(**question, groups={"older": "age > 0"}).to_frame().shape[0]
         2
         """
-        if self.head is not None:
+        if self.head is not None or self._body is not None:
+            name = "body" if self.head is None else "head"
             raise InputError(
-                f"{setting('head')} is for a torch module, whose inputs are tensors in memory. "
+                f"{setting(name)} is for a torch module, whose inputs are tensors in memory. "
                 "Use `fit`."
             )
         model = fit_from_parquet(
@@ -346,7 +394,7 @@ class WhatIf(FittedModel):
             raise InputError(
                 f"{setting('method', 'curve')} trains on tables in memory, and this one is streamed. Use `fit`."
             )
-        if self.head is not None:
+        if self._asks_head:
             raise InputError(
                 f"{setting('method', 'curve')} trains whole networks again, and a {setting('head')} is one layer. "
                 'Write WhatIf(module, body="retrained").'
@@ -357,20 +405,22 @@ class WhatIf(FittedModel):
 
     def _ask(self, question: Question, model: _M) -> tuple[Asked, _M]:
         """Return the checked question, and the model as it is asked about."""
-        if self.head is not None:
+        if self._asks_head:
             question = refuse_inputs(question, self.label_name_)
-        asked = self._read_question(question, model, columns=None if self.head is None else [])
-        if self.head is not None:
-            asked = with_body(asked, public_body=self.public_body)
+        asked = self._read_question(question, model, columns=[] if self._asks_head else None)
+        if self._asks_head:
+            asked = with_body(asked, is_public=self._body == "public")
         return asked, model.for_question(asked.label, asked.groups)  # type: ignore[return-value]
 
     def _origin(self) -> Origin:
+        names = [type(self.estimator).__name__, *([str(self.head)] if self._asks_head else [])]
+        is_network = self._asks_head or self._body is not None
         return Origin(
             baseline=self.baseline_,
-            estimator=".".join(filter(None, (type(self.estimator).__name__, self.head))),
+            estimator=".".join(names),
             fingerprint=self._fingerprint,
             template=self._template,
-            declared={} if self.head is None else {PUBLIC_BODY: self.public_body},
+            declared={BODY: self._body or UNDECLARED} if is_network else {},
         )
 
     def estimate(

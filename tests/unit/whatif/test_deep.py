@@ -12,7 +12,9 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from epsilens import WhatIf
+from epsilens.document import view
 from epsilens.errors import ApproximationWarning, InputError, InputTypeError
+from epsilens.models import TorchNetwork
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -37,7 +39,7 @@ def people(n_classes: int) -> tuple[np.ndarray, np.ndarray]:
 
 def study_of(module: nn.Module, n_classes: int, **settings: object) -> WhatIf:
     X, y = people(n_classes)
-    study = WhatIf(module, head="4", **{"public_body": True, **settings})
+    study = WhatIf(module, head="4", **{"body": "public", **settings})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ApproximationWarning)  # the head was never trained
         return study.fit(torch.from_numpy(X[:N]), torch.from_numpy(y[:N]), X[N:], y[N:])
@@ -161,11 +163,17 @@ def test_what_is_said_of_a_head():
     module = network(3).train()
     X, y = people(3)
     with pytest.warns(ApproximationWarning, match="the given head is not converged: its test loss"):
-        study = WhatIf(module, head="4", public_body=True).fit(X[:N], y[:N], X[N:], y[N:])
+        study = WhatIf(module, head="4", body="public").fit(X[:N], y[:N], X[N:], y[N:])
     result = study.estimate(epsilon=1.0)
     said = " ".join(result.document.warnings)
     for words in ("the given head", "frozen", "was in training mode", "was declared public"):
         assert words in said
+    # Whether a cell is trusted is about the head, wherever it is shown.
+    (note,) = [note for note in result.document.notes if note.code == "head-only"]
+    assert "say nothing of a network that is trained again" in note.text
+    assert note.severity == "warning"
+    assert view(result.document).tables[0].lines[0]["trusted"].title == "trusted (head only)"
+    assert "trusted (head only)" in result._repr_html_()
     assert result.document.provenance.settings["estimator"] == "Sequential.4"
     # A head that is converged is not spoken of.
     with torch.no_grad():
@@ -177,7 +185,10 @@ def test_what_is_said_of_a_head():
 
 def test_a_study_of_a_module_can_be_cloned():
     study = WhatIf(network(3), head="4", regularisation=2.0)
-    assert set(study.get_params()) == {"estimator", "head", "public_body", "regularisation"}
+    assert set(study.get_params()) == {
+        *("estimator", "head", "regularisation"),
+        *("body", "train", "public_body"),
+    }
     again = clone(study)
     assert again.head == "4"
     assert again.regularisation == 2.0
@@ -212,10 +223,21 @@ def test_what_does_not_fit_together_is_refused():
         WhatIf(LogisticRegression(), head="4").fit(*data)
     with pytest.raises(InputError, match="there is no `head`"):
         WhatIf(LogisticRegression(), regularisation=2.0).fit(X[:N, 0, 0], y[:N], X[N:, 0, 0], y[N:])
-    with pytest.raises(InputError, match=r"`public_body` .* there is no `head`"):
-        WhatIf(LogisticRegression(), public_body=True).fit(X[:N, 0, 0], y[:N], X[N:, 0, 0], y[N:])
-    with pytest.raises(InputTypeError, match="`public_body` must be True or False, got str"):
-        WhatIf(network(3), head="4", public_body="yes").fit(*data)
+    rows = (X[:N, 0, 0], y[:N], X[N:, 0, 0], y[N:])
+    with pytest.raises(InputError, match=r"`body='public'` .* there is no `head`"):
+        WhatIf(LogisticRegression(), body="public").fit(*rows)
+    with pytest.raises(InputTypeError, match=r"for a torch\.nn\.Module|about a torch\.nn\.Module"):
+        WhatIf(LogisticRegression(), body="retrained").fit(*rows)
+    with pytest.raises(InputError, match="`body` must be one of 'public', 'retrained', got 'mine'"):
+        WhatIf(network(3), head="4", body="mine").fit(*data)
+    with pytest.raises(InputError, match="`train` is for `body='retrained'`"):
+        WhatIf(LogisticRegression(), train=print).fit(*rows)
+    with pytest.raises(InputError, match="`train` belongs into the TorchNetwork"):
+        WhatIf(TorchNetwork(network(3)), train=print).fit(*data)
+    with pytest.raises(InputError, match="`regularisation` is for the head"):
+        WhatIf(network(3), body="retrained", regularisation=2.0).fit(*data)
+    with pytest.raises(InputError, match=r"`body` is for a torch module, .* Use `fit`"):
+        WhatIf(network(3), body="retrained").fit_parquet("people.parquet", label="y")
     with pytest.raises(InputError, match="got 5 outputs and labels of 3 classes"):
         WhatIf(network(5), head="4").fit(*data)
     missing = pd.Series(pd.Categorical(y[:N], categories=range(4)))
@@ -223,6 +245,46 @@ def test_what_does_not_fit_together_is_refused():
         WhatIf(network(4), head="4").fit(X[:N], missing, X[N:], y[N:])
     with pytest.raises(InputError, match="`regularisation` must be finite and greater than 0"):
         WhatIf(network(3), head="4", regularisation=0.0).fit(*data)
+
+
+def test_the_old_name_of_a_public_body():
+    X, y = people(3)
+    data = (X[:N], y[:N], X[N:], y[N:])
+    study = WhatIf(network(3), head="4", public_body=True)
+    assert clone(study).public_body is True  # and no warning
+    with (
+        pytest.warns(ApproximationWarning, match="the given head"),
+        pytest.warns(FutureWarning, match=r'`public_body` will be removed\. Write body="public"'),
+    ):
+        study.fit(*data)
+    result = study.estimate(epsilon=1.0, method="influence")
+    assert result.document.provenance.settings["body"] == "public"
+    with pytest.raises(InputError, match="`body='retrained'` and `public_body` contradict"):
+        WhatIf(network(3), body="retrained", public_body=True).fit(*data)
+    with pytest.raises(InputTypeError, match="`public_body` must be True or False, got str"):
+        WhatIf(network(3), head="4", public_body="yes").fit(*data)
+
+
+@pytest.mark.parametrize("settings", [{"head": "4"}, {}])
+def test_a_whole_network_is_handed_on_as_an_estimator_of_flat_rows(settings, monkeypatch):
+    given = {}
+
+    def take(self, X, y, X_test, y_test, **more):
+        given.update(more, X=X, y=y)
+
+    monkeypatch.setattr(WhatIf, "_fit_tables", take)
+    module = network(3, convolves=True)
+    X, y = people(3)
+    parts = (torch.from_numpy(X[:N]), torch.from_numpy(y[:N]), X[N:], y[N:])
+    WhatIf(module, body="retrained", train=print, **settings).fit(*parts)
+    whole = given["estimator"]
+    assert isinstance(whole, TorchNetwork)
+    assert (whole.train, whole.input_shape, whole.random_state) == (print, (1, 6, 6), 0)
+    assert given["X"].shape == (N, 36)
+    WhatIf(TorchNetwork(module, epochs=3, random_state=5)).fit(*parts)
+    whole = given["estimator"]
+    assert (whole.epochs, whole.input_shape, whole.random_state) == (3, (1, 6, 6), 5)
+    assert whole.fit(given["X"], given["y"]).predict_proba(given["X"]).shape == (N, 3)
 
 
 def test_a_line_can_be_fitted_to_what_was_found_elsewhere():

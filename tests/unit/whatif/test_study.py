@@ -490,7 +490,9 @@ def test_the_study_follows_the_estimator_contract(study):
     assert study.get_params(deep=False) == {
         "estimator": study.estimator,
         "head": None,
-        "public_body": False,
+        "body": None,
+        "train": None,
+        "public_body": None,
         "regularisation": 1.0,
     }
     fresh = clone(study)
