@@ -189,12 +189,14 @@ bench-%: $(VENV)/.installed-bench
 # left out of the comparison.
 PEERS ?= .peers
 
-EACH_PEERS := peers-science peers-torch peers-jax
-.PHONY: $(EACH_PEERS)
+EACH_PEERS := peers-science peers-torch peers-jax peers-attacks
+# Not on the package index: `make peers-leakpro` takes it from its repository and needs git.
+REPOSITORY_PEERS := peers-leakpro
+.PHONY: $(EACH_PEERS) $(REPOSITORY_PEERS)
 
 peers: $(EACH_PEERS)
 
-$(EACH_PEERS): peers-%:
+$(EACH_PEERS) $(REPOSITORY_PEERS): peers-%:
 	$(PYTHON) -m venv $(PEERS)/$*
 	$(PEERS)/$*/bin/python -m pip install --quiet --upgrade pip
 	if grep --quiet '^torch==' benchmarks/peers/$*.txt; then \
@@ -205,6 +207,8 @@ $(EACH_PEERS): peers-%:
 PEERS_IN_science := pyinfluence statsmodels diffprivlib
 PEERS_IN_torch := torch pydvl dattri
 PEERS_IN_jax := jax_privacy
+PEERS_IN_attacks := sacroml
+PEERS_IN_leakpro := torch
 
 clean:
 	rm -rf $(VENV) .venv-oldest .venv-newest .peers demo dist build docs/_build

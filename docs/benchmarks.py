@@ -102,6 +102,11 @@ _SECTIONS = {
         "reaches beside it, it cannot be read, nor compared between tables of different size. Random labels do not "
         "hide anybody: a model that learns them by heart gives its records away.",
     ),
+    "attack-peers": (
+        "Membership attacks beside SACRO-ML and LeakPro",
+        "Forests and boosted trees, everybody's attacks on the same models. LiRA needs finite logits; a forest's probabilities of "
+        "0 and 1 decide how well it works. docs/comparison.md says what the tools are for.",
+    ),
     "masking": (
         "The same protection, cheaper",
         "P5 Table II and Figs. 5 to 10 on open data; docs/masking.md says what is and is not promised. P5 is Y. Gu "

@@ -6,15 +6,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from scipy.stats import t
+
 from . import ages
 from .bars import bound_means, fastest_opacus
-from .results import ROOT, Result, Results, measured, named, plus_minus, span, table
+from .results import ROOT, Result, Results, measured, named, percent, plus_minus, span, table
 from .whatif import best_seconds
 
 WINE_COLUMNS, GENERATED_COLUMNS = 11, 5
 PRIVACY_METER = "1.0.1"
 """Of July 2023, the newest on the package index; looked at, not run."""
 
+ATTACK_LEVEL = 0.05
+LEAKPRO_COMMIT = "c47752f"
+"""As in benchmarks/peers/leakpro.txt."""
 
 _PAGES = {
     "pyinfluence": "https://github.com/maschulz/pyinfluence",
@@ -22,6 +27,8 @@ _PAGES = {
     "jax_privacy": "https://github.com/google-deepmind/jax_privacy",
     "Opacus": "https://opacus.ai",
     "Privacy Meter": "https://github.com/privacytrustlab/ml_privacy_meter",
+    "SACRO-ML": "https://github.com/AI-SDC/SACRO-ML",
+    "LeakPro": "https://github.com/aidotse/LeakPro",
     "diffprivlib": "https://github.com/IBM/differential-privacy-library",
     "Flower": "https://flower.ai/docs/framework",
 }
@@ -37,6 +44,8 @@ def _versions(results: Results, known: Mapping[str, ages.Age]) -> str:
         "jax_privacy": results["one-run"]["peer"].removeprefix("jax_privacy "),
         "Opacus": results["dp-sgd-speed"]["opacus"],
         "Privacy Meter": PRIVACY_METER,
+        "SACRO-ML": results["attack-peers"]["versions"]["SACRO-ML"],
+        "LeakPro": f"{results['attack-peers']['versions']['LeakPro']}, commit {LEAKPRO_COMMIT}",
         "diffprivlib": results["ridge"]["diffprivlib"],
         "Flower": flower[1] if flower else "–",
     }
@@ -45,6 +54,8 @@ def _versions(results: Results, known: Mapping[str, ages.Age]) -> str:
         "pyDVL": "whatif-speed",
         "jax_privacy": "one-run",
         "Opacus": "dp-sgd-speed",
+        "SACRO-ML": "attack-peers",
+        "LeakPro": "attack-peers",
         "diffprivlib": "ridge",
     }
     how = {"Privacy Meter": "read, not run", "Flower": "used: our messages run on it"}
@@ -239,11 +250,104 @@ def _solvers(result: Result) -> str:
     )
 
 
+def _attacks(result: Result) -> str:
+    def cell(row: Result, what: str) -> str:
+        return plus_minus(row[what]["mean"], row[what]["standard_error"], 3)
+
+    return table(
+        (
+            "table",
+            "model",
+            "library",
+            "its best attack",
+            "outputs",
+            "TPR at 1 %",
+            "ours minus this",
+            "TPR at 0.1 %",
+            "AUC",
+        ),
+        (
+            (
+                row["table"],
+                row["model"],
+                row["library"],
+                row["method"],
+                row["outputs"],
+                cell(row, "tpr_1"),
+                "–" if row["library"] == "epsilens" else cell(row, "ours_minus_this"),
+                cell(row, "tpr_01"),
+                cell(row, "auc"),
+            )
+            for row in result["summary"]
+        ),
+    )
+
+
+def _attack_verdict(result: Result, library: str) -> str:
+    """Say where a library's best attack finds more members than ours and where fewer, beyond chance in all cases together."""
+    peers = [row for row in result["summary"] if row["library"] != "epsilens"]
+    limit = t.ppf(1 - ATTACK_LEVEL / (2 * len(peers)), result["targets"] - 1)
+    own = [row for row in peers if row["library"] == library]
+    gaps = [row["ours_minus_this"] for row in own]
+    more, fewer = (
+        [
+            f"{row['table']}, {row['model']}"
+            for row, gap in zip(own, gaps, strict=True)
+            if sign * gap["mean"] > limit * gap["standard_error"]
+        ]
+        for sign in (-1, 1)
+    )
+    points = span((-100 * gap["mean"] for gap in gaps), "+.1f")
+    told = [
+        f"At 1 % false positives its best attack finds {points} percentage points of the members more than ours in {len(own)} cases"
+    ]
+    for words, found in (("more", more), ("fewer", fewer)):
+        told.append(
+            f"clearly {words} in {len(found)}" + (f" ({'; '.join(found)})" if found else "")
+        )
+    return (
+        "; ".join(told)
+        + f" (95 % for all {len(peers)} comparisons together, the shadow models taken as given)."
+    )
+
+
+def _attack_auc(result: Result, library: str) -> str:
+    """Return by how much a library's largest AUC exceeds our largest, as a range over tables and models."""
+    gaps = []
+    for where in dict.fromkeys((row["table"], row["model"]) for row in result["rows"]):
+        here = [row for row in result["rows"] if (row["table"], row["model"]) == where]
+        largest = {
+            who: max(sum(row["auc"]) / len(row["auc"]) for row in here if row["library"] == who)
+            for who in ("epsilens", library)
+        }
+        gaps.append(largest[library] - largest["epsilens"])
+    return span(gaps, "+.3f")
+
+
+def _attack_default(result: Result) -> str:
+    """Return what `lira` finds with its defaults on boosted trees beside our best setting."""
+    parts = []
+    for row in result["summary"]:
+        if (row["library"], row["model"]) == ("epsilens", "boosted trees"):
+            usual = named(
+                result["rows"],
+                table=row["table"],
+                model=row["model"],
+                library="epsilens",
+                method="LiRA offline, a spread for each record",
+            )
+            mean = sum(usual["tpr_1"]) / len(usual["tpr_1"])
+            parts.append(
+                f"{row['table']} {percent(mean, 1)} instead of {percent(row['tpr_1']['mean'], 1)}"
+            )
+    return "; ".join(parts)
+
+
 def facts(results: Results) -> dict[str, str]:
     """Return what the page of comparisons shows."""
     speed, loo = results["whatif-speed"], results["loo"]["speed"]
     summary, audit, ridge = speed["summary"], results["one-run"], results["ridge"]
-    dp_sgd = results["dp-sgd-speed"]
+    dp_sgd, attack = results["dp-sgd-speed"], results["attack-peers"]
 
     def ratio(name: str) -> str:
         return measured(named(speed["rows"], name=name)["ratio_to_ours"]["cpu"], 1)
@@ -294,5 +398,14 @@ def facts(results: Results) -> dict[str, str]:
         "wine_shares": _noised(WINE_COLUMNS),
         "large_shares": _noised(GENERATED_COLUMNS),
         "privacy_meter": PRIVACY_METER,
+        "attacks": _attacks(attack),
+        "attack_shadows": str(attack["shadows"]),
+        "attack_targets": str(attack["targets"]),
+        "sacro_version": attack["versions"]["SACRO-ML"],
+        "sacro_verdict": _attack_verdict(attack, "SACRO-ML"),
+        "leakpro_version": attack["versions"]["LeakPro"],
+        "leakpro_verdict": _attack_verdict(attack, "LeakPro"),
+        "leakpro_auc": _attack_auc(attack, "LeakPro"),
+        "attack_default": _attack_default(attack),
         "averaging": _averaging(results["federated"]),
     }
