@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from epsilens.document.kinds import MODELS, Document, DocumentKind
 from epsilens.document.migration import migrate
+from epsilens.document.whatif import OPTIONAL_KEYS
 from epsilens.errors import InputError, InputTypeError
 
 _HEAD = ("epsilens_document", "kind", "provenance", "notes", "warnings")
@@ -43,10 +44,23 @@ def to_dict(document: Document) -> dict[str, object]:
 def _in_order(content: dict[str, object]) -> dict[str, object]:
     """Put first what every reader looks for first, in a document and in those inside it."""
     head = {name: content[name] for name in _HEAD if name in content}
-    return head | {
+    rest = {
         name: _in_order(value) if isinstance(value, dict) and "kind" in value else value
         for name, value in content.items()
         if name not in head
+    }
+    cells = rest.get("cells")
+    if content.get("kind") == "whatif" and isinstance(cells, list):
+        rest["cells"] = [_without_unused(cell) for cell in cells]
+    return head | rest
+
+
+def _without_unused(cell: dict[str, object]) -> dict[str, object]:
+    """Leave out keys of a cell that say nothing there."""
+    return {
+        name: value
+        for name, value in cell.items()
+        if name not in OPTIONAL_KEYS or value is not None
     }
 
 

@@ -30,6 +30,10 @@ WhatIfMethod: TypeAlias = Literal[
 ]
 
 
+OPTIONAL_KEYS = frozenset({"number_type"})
+"""Keys of a cell that are written only where they say something."""
+
+
 class WhatIfCell(Part):
     """What one privacy budget would cost if one group's answers were randomised with it.
 
@@ -68,8 +72,8 @@ class WhatIfCell(Part):
     trusted: Flag = True
     """Whether the checks of the approximation passed; for a network's head, of the head alone."""
     number_type: Literal["measured", "estimated"] | None = None
-    """For the method curve: measured where models were trained, estimated where it is interpolated. Null: as
-    the document says of all cells."""
+    """For the method curve: measured where models were trained, estimated where it is interpolated. Left out
+    where one type holds for all cells."""
 
 
 class OutcomeInterval(Part):

@@ -66,4 +66,9 @@ def test_costs_are_measured_only_when_models_were_trained_again() -> None:
     assert changed >= {"loss_change", "loss_change_low", "accuracy_gap_change"}
     assert changed.isdisjoint({"epsilon", "record_epsilon", "loss", "accuracy", "auc"})
     assert estimated["record_epsilon"] == "proven"
-    assert set(WhatIfCell.model_fields) - set(estimated) == {"group", "method", "trusted"}
+    assert set(WhatIfCell.model_fields) - set(estimated) == {
+        "group",
+        "method",
+        "trusted",
+        "number_type",
+    }

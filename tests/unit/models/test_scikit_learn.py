@@ -340,10 +340,14 @@ def test_what_is_not_supported_is_refused_with_the_reason(model, words):
     ],
     ids=["TargetEncoder", "SelectKBest"],
 )
-def test_transformers_that_look_at_the_label_are_refused(survey, transformer):
+@pytest.mark.filterwarnings("ignore:LogisticRegression is not deterministic")
+def test_a_pipeline_that_looks_at_the_label_is_trained_again_as_a_whole(survey, transformer):
     model = make_pipeline(transformer, LogisticRegression())
+    study = WhatIf(model).fit(survey.X, survey.y, survey.X_test, survey.y_test)
+    result = study.estimate(epsilon=[0.5, 4.0], repeats=2)
+    assert {cell.method for cell in result.document.cells} == {"curve"}
     with pytest.raises(InputError, match="looks at the label"):
-        WhatIf(model).fit(survey.X, survey.y, survey.X_test, survey.y_test)
+        study.estimate(epsilon=1.0, method="exact")
 
 
 def test_messages_of_other_libraries_are_withheld(survey):

@@ -279,7 +279,7 @@ def test_a_whole_network_is_handed_on_as_an_estimator_of_flat_rows(settings, mon
     WhatIf(module, body="retrained", train=print, **settings).fit(*parts)
     whole = given["estimator"]
     assert isinstance(whole, TorchNetwork)
-    assert (whole.train, whole.input_shape, whole.random_state) == (print, (1, 6, 6), 0)
+    assert (whole.train, whole.input_shape, whole.random_state) == (print, (1, 6, 6), None)
     assert given["X"].shape == (N, 36)
     WhatIf(TorchNetwork(module, epochs=3, random_state=5)).fit(*parts)
     whole = given["estimator"]
