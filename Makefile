@@ -33,7 +33,7 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 
 # Torch first and by its version, so that the extra finds it and asks for no other build of it.
 TORCH := torch==2.13.0
-DEV := --quiet --editable '.[dev,docs,torch,federated,cluster,explain,secure,trees,synthetic]'
+DEV := --quiet --editable '.[dev,docs,torch,federated,cluster,explain,secure,trees,synthetic,boosted]'
 
 # uv takes a minute where pip takes three, but it does not know where pip was told to look.
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python

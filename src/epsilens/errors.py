@@ -111,6 +111,7 @@ _OPTIONS = {
     "claimed_delta": "--delta",
     "claimed_epsilon": "--epsilon",
     "dependent_groups": "--allow-dependent-groups",
+    "estimator": "--model",
     "groups": "--group",
     "n_canaries": "--canaries",
     "not_private": "--i-know-it-is-not-private",

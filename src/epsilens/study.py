@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 from epsilens._validate import (
     as_choice,
@@ -83,8 +83,10 @@ class Study:
     groups : mapping of name to expression, or sequence of "[NAME=]EXPRESSION", optional
         Groups of people whose answers alone are randomised, beside everybody:
         ``{"young": "age < 30"}``.
-    model : {"logistic", "ridge"} or scikit-learn estimator, optional
-        Model that is trained. None: logistic regression on one-hot categories and standardised numbers.
+    model : str or scikit-learn estimator, optional
+        Model that is trained: "logistic", "ridge", "hist-gradient-boosting", "random-forest", "extra-trees", "mlp",
+        "xgboost", "lightgbm", or any scikit-learn classifier or regressor. None: logistic regression on one-hot
+        categories and standardised numbers. Models that are not linear are trained again as a whole.
     test : path, TableFile or frame, optional
         Test data. None: `test_share` of the rows are set aside.
     drop : sequence of str
@@ -202,8 +204,13 @@ class Study:
         if self._is_given:
             self._check_estimator()
         elif self.model is not None:
-            as_choice(self.model, ("logistic", "ridge"), name="model")
-            self._task = "regression" if self.model == "ridge" else "classification"
+            from epsilens.models.scikit_learn import LINEAR_MODELS, ModelName
+
+            as_choice(self.model, get_args(ModelName), name="model")
+            if self.model in LINEAR_MODELS:
+                self._task = "regression" if self.model == "ridge" else "classification"
+            else:
+                self._task = "any"
         if self.bins is not None:
             _check_bins(self.bins)
         if self.groups is not None:
@@ -218,7 +225,7 @@ class Study:
         """Refuse what is no model, and a setting of the default model beside another one."""
         from sklearn.base import is_classifier
 
-        expected = "'logistic', 'ridge' or a scikit-learn estimator"
+        expected = "the name of a model, such as 'logistic', or a scikit-learn estimator"
         if isinstance(self.model, type):
             raise InputTypeError(
                 argument="model",
@@ -382,7 +389,8 @@ class Study:
         }
         return default_estimator(
             self.prepared.schema,
-            model="logistic" if self._task == "classification" else "ridge",
+            model=self.model or "logistic",  # type: ignore[arg-type]
+            is_classifier=bool(self.prepared.label_categories),
             regularisation=self.regularisation,
             categories=None if ignores_categories else written,
             keep_all=self.protected if mechanism in _BY_BITS else (),
@@ -398,9 +406,9 @@ class Study:
         is_dense : bool
             Whether the encoded records are needed with all their zeros too.
         """
-        from epsilens.models.scikit_learn import require_factorisable
+        from epsilens.models.scikit_learn import LINEAR_MODELS, require_factorisable
 
-        if not self._is_given:
+        if self.model in {None, *LINEAR_MODELS}:
             require_factorisable(self.prepared, what=what, is_dense=is_dense)
 
     def fitted(self, mechanism: str = "rr") -> WhatIf:
@@ -443,6 +451,13 @@ class Study:
         return AttackStudy(fitted.estimator).share_fit(fitted)
 
     @property
+    def is_linear(self) -> bool:
+        """Whether the model has an exact answer, so that nothing is trained again."""
+        from epsilens.influence.any_model import AnyModel
+
+        return not isinstance(self.fitted().baseline_, AnyModel)
+
+    @property
     def baseline(self) -> Baseline:
         """The model without any privacy: its outcomes on the test data, and its size."""
         return self.fitted().baseline_.numbers()
@@ -481,18 +496,21 @@ class Study:
         import numpy as np
 
         from epsilens.data.prepare import typed_like
-        from epsilens.influence.baseline import BaselineModel
+        from epsilens.influence.any_model import AnyModel
+        from epsilens.influence.streamed_baseline import StreamedBaseline
         from epsilens.mechanisms import Task
         from epsilens.models.scikit_learn import transform
         from epsilens.models.table_encoder import CategoryColumn, TableEncoder, learnt_columns
 
         prepared, baseline = self.prepared, self.fitted().baseline_
-        assert isinstance(baseline, BaselineModel)  # noqa: S101
+        assert not isinstance(baseline, StreamedBaseline)  # noqa: S101
+        is_whole = isinstance(baseline, AnyModel)
+        tested = baseline.y_test if isinstance(baseline, AnyModel) else baseline.evaluation.y
         declaration = self.declaration(protects)
         names = list(map(str, prepared.X_train))
         declared = {name: one for name in names if (one := declaration.column(name)) is not None}
         encoder: TableEncoder | None = None
-        if declared and not self._is_given:
+        if is_whole or (declared and not self._is_given):
             learnt = learnt_columns(prepared.X_train, prepared.schema, {})
             by_name = {column.name: column for column in learnt} | declared
             encoder = TableEncoder([by_name[name] for name in names])
@@ -500,7 +518,7 @@ class Study:
         def encode(table: pd.DataFrame, what: str = "training") -> FloatArray:
             if encoder is not None:
                 return encoder.transform(table)
-            part = transform(baseline.transformers, table, what=what)
+            part = transform(None if is_whole else baseline.transformers, table, what=what)
             dense = part if isinstance(part, np.ndarray) else part.toarray()
             return np.asarray(dense, dtype=np.float64)
 
@@ -521,7 +539,7 @@ class Study:
             X=encode(prepared.X_train),
             y=label.y.astype(np.intp),
             X_test=encode(prepared.X_test, "test"),
-            y_test=baseline.evaluation.y.astype(np.intp),
+            y_test=tested.astype(np.intp),
             n_classes=label.n_classes,
             table=prepared.X_train,
             table_test=prepared.X_test,
@@ -545,7 +563,8 @@ class Study:
         mechanism: str = "rr",
         seconds: float = 10.0,
         n_draws: int = 400,
-        repeats: int = 20,
+        repeats: int | None = None,
+        max_error: float | None = None,
         everybody: bool = True,
         dependent_groups: Literal["refuse", "warn"] = "refuse",
         inverse_hessian: str | None = None,
@@ -559,12 +578,12 @@ class Study:
         ----------
         epsilon : grid such as "0.1:10:30", number, list, or {column: epsilon}, optional
             Privacy budgets. None: those of the last risk, else "0.1:10:30".
-        method, correction, mechanism, seconds, n_draws, repeats, inverse_hessian, dependent_groups
+        method, correction, mechanism, seconds, n_draws, repeats, max_error, inverse_hessian, dependent_groups
             As of `WhatIf.estimate`.
         everybody : bool
             Whether the cost for everybody comes first where there are groups. `decide` needs it.
         checkpoint : path, optional
-            File that keeps finished runs of ``method="retrain"``.
+            File that keeps finished trainings of the methods retrain and curve.
         retraining_seconds : float
             Time for training again where the estimate for everybody failed its check.
         progress : callable, optional
@@ -577,7 +596,7 @@ class Study:
         """
         from epsilens.whatif.answer import measure_untrusted
 
-        if checkpoint is not None and method != "retrain":
+        if checkpoint is not None and method not in {"retrain", "curve"} and self.is_linear:
             raise InputError(
                 f"{setting('checkpoint')} belongs to {setting('method', 'retrain')}. Add that, or leave it out."
             )
@@ -593,6 +612,7 @@ class Study:
             "seconds": seconds,
             "n_draws": n_draws,
             "inverse_hessian": inverse_hessian,
+            "max_error": max_error,
         }
         question: dict[str, Any] = {
             **arguments,
@@ -603,10 +623,7 @@ class Study:
             "progress": progress,
         }
         study = self.fitted(mechanism)
-        if method == "retrain":
-            found = study.retrain(**question, checkpoint=checkpoint)
-        else:
-            found = study.estimate(**question, **estimating)
+        found = study.estimate(**question, **estimating, checkpoint=checkpoint)
         self._cost_arguments = {
             **arguments,
             **estimating,
@@ -659,6 +676,7 @@ class Study:
         mechanism: str = "rr",
         correction: str | None = None,
         shadow_models: int = 128,
+        seconds: float | None = None,
         online: bool = False,
         confidence: float = 0.95,
         checkpoint: str | Path | None = None,
@@ -683,6 +701,8 @@ class Study:
             Whether the attacked models are trained on a loss that knows the noise of the label.
         shadow_models : int
             Models that are trained and attacked for every ε.
+        seconds : float, optional
+            Time for the trainings of a model that is not linear; see `AttackStudy.estimate`.
         online, confidence, checkpoint, progress
             As of `AttackStudy.estimate`.
         delta : float in (0, 1), optional
@@ -725,6 +745,8 @@ class Study:
                     f"{setting(next(iter(given)))} belongs to {setting('mechanism', 'dpsgd')}, got rr. Add that, or "
                     "leave it out."
                 )
+            if seconds is not None:
+                arguments["seconds"] = settings["seconds"] = seconds
             domains = self.domains
             found = self.attacked().estimate(
                 protect=self.protected,
@@ -896,8 +918,9 @@ class Study:
             masked = self._masked_columns(share, progress)
         self.require_factorisable("an attack")
         corrected: dict[str, Any] = {} if correction is None else {"correction": correction}
+        timed: dict[str, Any] = {} if self.is_linear or seconds is None else {"seconds": seconds}
         if epsilon is not None or correction is not None or self._last_cost is None:
-            self.cost(epsilon=grid, method=method, progress=progress, **corrected)
+            self.cost(epsilon=grid, method=method, progress=progress, **timed, **corrected)
         if epsilon is not None or correction is not None or self._last_risk is None:
             with warnings.catch_warnings():
                 # The cost has warned of the same columns.
@@ -907,6 +930,7 @@ class Study:
                     shadow_models=shadow_models,
                     checkpoint=checkpoint,
                     progress=progress,
+                    **timed,
                     **corrected,
                 )
         assert self._last_cost is not None  # noqa: S101
@@ -978,6 +1002,7 @@ class Study:
             self.protected != (self.label,)
             or isinstance(grid, Mapping)
             or self.identity is not None
+            or not self.is_linear
             or before.get("correction") is not None
             or before.get("method") == "retrain"
         ):

@@ -89,29 +89,12 @@ def load_callable(text: str) -> BareCallable | Mechanism:
     >>> load_callable("math:fsum")
     <built-in function fsum>
     """
-    module_name, colon, name = text.partition(":")
-    if not (colon and module_name and name) or module_name.startswith("."):
-        raise InputError(
-            argument="mechanism",
-            expected="gaussian-sum, rr, private-ridge, dpsgd or MODULE:CALLABLE",
-            got=repr(text),
-            hint="Write for instance mypackage.release:noisy_sum.",
-        )
-    found = _module(module_name)
-    for part in name.split("."):
-        if not run_own(
-            f"{setting('mechanism')} must name something in {module_name!r}", hasattr, found, part
-        ):
-            raise InputError(
-                f"{setting('mechanism')} must name something in module {module_name!r}, but it "
-                f"has no {name!r}."
-            )
-        found = getattr(found, part)
-    if isinstance(found, type):
-        found = run_own(
-            f"{setting('mechanism')} must name a function, or a class without arguments such as {name!r}",
-            found,
-        )
+    found = load_own(
+        text,
+        argument="mechanism",
+        expected="gaussian-sum, rr, private-ridge, dpsgd or MODULE:CALLABLE",
+        hint="Write for instance mypackage.release:noisy_sum.",
+    )
     if not callable(found):
         raise InputError(
             f"{setting('mechanism')} must name a callable that turns a data set into an output, "
@@ -120,8 +103,46 @@ def load_callable(text: str) -> BareCallable | Mechanism:
     return cast("BareCallable | Mechanism", found)
 
 
-def _module(name: str) -> object:
-    expected = f"{setting('mechanism')} must name a module that can be imported, got {name!r}"
+def load_own(text: str, *, argument: str, expected: str, hint: str | None = None) -> object:
+    """Load what `MODULE:NAME` names; a class is made into an object.
+
+    Parameters
+    ----------
+    text : str
+    argument : str
+        The argument that it was given for, for messages.
+    expected : str
+        What may be given for it.
+    hint : str, optional
+
+    Raises
+    ------
+    InputError
+        If there is no such module or name, or it fails on the way.
+    """
+    module_name, colon, name = text.partition(":")
+    if not (colon and module_name and name) or module_name.startswith("."):
+        raise InputError(argument=argument, expected=expected, got=repr(text), hint=hint)
+    found = _module(module_name, argument)
+    for part in name.split("."):
+        if not run_own(
+            f"{setting(argument)} must name something in {module_name!r}", hasattr, found, part
+        ):
+            raise InputError(
+                f"{setting(argument)} must name something in module {module_name!r}, but it "
+                f"has no {name!r}."
+            )
+        found = getattr(found, part)
+    if isinstance(found, type):
+        return run_own(
+            f"{setting(argument)} must name a function, or a class without arguments such as {name!r}",
+            found,
+        )
+    return found
+
+
+def _module(name: str, argument: str) -> object:
+    expected = f"{setting(argument)} must name a module that can be imported, got {name!r}"
     try:
         return run_own(expected, importlib.import_module, name)
     except InputError as error:

@@ -27,7 +27,6 @@ MissingChoice = Literal["auto", "error", "category", "drop"]
 """What to do with missing answers."""
 
 
-ModelChoice = Literal["logistic", "ridge"]
 """The default models."""
 
 
@@ -128,10 +127,11 @@ TestShare = Annotated[
     float, option("The share of rows set aside for testing.", "SHARE", panel=_MODEL)
 ]
 Model = Annotated[
-    ModelChoice,
-    choice(
-        ModelChoice,
-        "Logistic regression for answers (two or several), ridge for a number.",
+    str,
+    option(
+        "logistic, ridge (for a number), hist-gradient-boosting, random-forest, extra-trees, mlp, xgboost, "
+        "lightgbm, or MODULE:NAME of your own: a scikit-learn estimator, or what makes one.",
+        "NAME",
         panel=_MODEL,
     ),
 ]
@@ -230,6 +230,7 @@ class TableOptions:
             ),
             "ranges": ranges_of(ranges),
             "delimiter": delimiter_from(self.delimiter),
+            "model": own_model(self.model) if ":" in self.model else self.model,
         }
         return Study(
             data,
@@ -240,6 +241,23 @@ class TableOptions:
             candidates_are=candidates_are,
             **vars(self) | read,
         )
+
+
+def own_model(text: str) -> object:
+    """Load the estimator that `MODULE:NAME` names; what can be called and is no estimator makes one.
+
+    Examples
+    --------
+    >>> own_model("sklearn.naive_bayes:GaussianNB")
+    GaussianNB()
+    """
+    from epsilens.audit.own_code import load_own, run_own
+    from epsilens.errors import setting
+
+    found = load_own(text, argument="model", expected="the name of a model, or MODULE:NAME")
+    if not hasattr(found, "fit") and callable(found):
+        found = run_own(f"{setting('model')} must name an estimator, or what makes one", found)
+    return found
 
 
 def ranges_of(typed: Iterable[str] | None) -> dict[str, tuple[str, str]]:

@@ -27,7 +27,7 @@ from epsilens.cli.whatif_stream import ask_streamed, wants_stream
 from epsilens.errors import InputError
 from epsilens.study import DEFAULT_GRID
 
-MethodChoice = Literal["auto", "influence", "newton", "exact", "retrain", "paper"]
+MethodChoice = Literal["auto", "influence", "newton", "exact", "curve", "retrain", "paper"]
 """Ways to compute the cost."""
 
 
@@ -63,8 +63,8 @@ def whatif(
         MethodChoice,
         choice(
             MethodChoice,
-            "influence, newton, exact, retrain, paper, or auto: the best that fits --seconds, "
-            "never retrain.",
+            "influence, newton, exact, curve, retrain, paper, or auto: the best that fits --seconds, "
+            "never retrain; curve for models that are not linear.",
             "HOW",
         ),
     ] = "auto",
@@ -93,8 +93,12 @@ def whatif(
         ),
     ] = "rr",
     repeats: Annotated[
-        int, option("Retrainings a cell (method retrain).", "N", min=1, max=100_000)
-    ] = 20,
+        int | None,
+        option("Trainings at an ε: 20 for method retrain, 5 for curve.", "N", min=1, max=100_000),
+    ] = None,
+    max_error: Annotated[
+        float | None, option("Method curve: error of the change of loss that is enough.", "X")
+    ] = None,
     checkpoint: Annotated[
         str | None,
         option(
@@ -184,7 +188,7 @@ def whatif(
                     "method": method,
                     "mechanism": mechanism,
                     "seconds": seconds,
-                    "repeats": repeats,
+                    **({} if repeats is None else {"repeats": repeats}),
                     "random_state": output.seed,
                     "dependent_groups": "warn" if dependent_groups else "refuse",
                 },
@@ -198,6 +202,7 @@ def whatif(
                 correction=correction,
                 mechanism=mechanism,
                 repeats=repeats,
+                max_error=max_error,
                 checkpoint=checkpoint,
                 seconds=seconds,
                 everybody=False,

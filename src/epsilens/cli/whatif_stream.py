@@ -44,6 +44,7 @@ def wants_stream(
 
     of_table = {
         "--bins": bool(table.bins),
+        "--model": table.model not in {"logistic", "ridge"},
         "--positive": table.positive is not None,
         "--missing": table.missing == "category",
     }
@@ -134,7 +135,7 @@ def _fit(data: str, table: TableOptions, *, progress: Progress) -> tuple[WhatIf,
         reading, settled = settle_streamed(readings[0], policy="drop", progress=progress)
         estimator, schema = streamed_estimator(
             reading,
-            model=table.model,
+            model=table.model,  # type: ignore[arg-type]  # others need the table in memory
             regularisation=table.regularisation,
             categorical=comma_list(table.categorical),
             progress=progress,

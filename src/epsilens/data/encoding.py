@@ -22,11 +22,14 @@ MOST_DENSE_CATEGORIES = 500
 """With more one-hot columns than this the encoded table is sparse."""
 
 
-def build_encoder(schema: Schema, *, keep_all: Sequence[str] = ()) -> ColumnTransformer:
+def build_encoder(
+    schema: Schema, *, keep_all: Sequence[str] = (), ordinal: bool = False
+) -> ColumnTransformer:
     """Build the encoder of the default model.
 
     Each category but the first gets a column of zeros and ones; numbers are centred and scaled
-    to unit variance; constant and identifying columns are left out.
+    to unit variance; constant and identifying columns are left out. For trees categories become one column of
+    codes, and numbers stay as they are.
 
     Parameters
     ----------
@@ -34,6 +37,8 @@ def build_encoder(schema: Schema, *, keep_all: Sequence[str] = ()) -> ColumnTran
         The columns, without the label.
     keep_all : sequence of str
         Columns whose first category gets a column too.
+    ordinal : bool
+        Whether categories become codes, as trees take them.
 
     Returns
     -------
@@ -54,7 +59,7 @@ def build_encoder(schema: Schema, *, keep_all: Sequence[str] = ()) -> ColumnTran
     (3, 2)
     """
     from sklearn.compose import ColumnTransformer
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
     words = [name for name in schema.encoded_as("one-hot") if name not in keep_all]
     whole = [name for name in schema.encoded_as("one-hot") if name in keep_all]
@@ -66,6 +71,11 @@ def build_encoder(schema: Schema, *, keep_all: Sequence[str] = ()) -> ColumnTran
         )
     domains = [schema[name].categories or () for name in words]
     parts: list[tuple[str, object, list[str]]] = []
+    if ordinal:
+        encoder = OrdinalEncoder(categories=[_category_array(domain) for domain in domains])
+        return ColumnTransformer(
+            [("categories", encoder, words), ("numbers", "passthrough", numbers)]
+        )
     if words:
         parts.append(
             (

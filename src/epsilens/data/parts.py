@@ -259,7 +259,7 @@ def _is_written(value: Category, text: str) -> bool:
 
 # --- The rows of one file, treated in the same way whether they are trained on, tested on or on offer ---
 
-Task = Literal["classification", "regression"]
+Task = Literal["classification", "regression", "any"]
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak

@@ -15,7 +15,13 @@ from epsilens.data.files import TableFile
 from epsilens.data.frames import to_pandas
 from epsilens.data.missing import MissingPolicy, settle_missing
 from epsilens.data.parts import Part, PartSettings, Task, read_labels, read_numbers, split_part
-from epsilens.data.schema import Category, Schema, infer_schema, is_date
+from epsilens.data.schema import (
+    LARGEST_NUMERIC_DOMAIN,
+    Category,
+    Schema,
+    infer_schema,
+    is_date,
+)
 from epsilens.errors import InputError, PrivacyLeakWarning, phrase, setting
 from epsilens.notes import Note
 
@@ -131,8 +137,8 @@ def prepare(
         The value of the label that counts as "yes"; all others become "other".
     groups : iterable of str
         `[NAME=]EXPRESSION` each, over the training and the test rows.
-    task : {"classification", "regression"}
-        Whether the label is one of two answers or a number.
+    task : {"classification", "regression", "any"}
+        Whether the label is an answer or a number; "any": a number if it has more than 20 different ones.
     candidates : TableFile or frame, optional
         Records on offer that are not trained on.
     candidates_are : str
@@ -211,6 +217,10 @@ def prepare(
         schema,
         columns=tuple(first_look[c.name] if c.name in useless else c for c in schema.columns),
     )
+    if task == "any":
+        numbers = frame[label].dtype.kind in "iuf" and positive is None
+        many = numbers and frame[label].nunique() > LARGEST_NUMERIC_DOMAIN
+        task = "regression" if many else "classification"
     if task == "regression" and positive is not None:
         raise InputError(
             f"{setting('positive')} belongs to a label of two answers, but the model is for numbers. Leave "

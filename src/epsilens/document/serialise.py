@@ -161,6 +161,9 @@ def json_schema(kind: DocumentKind | None = None) -> dict[str, object]:
         schema["title"] = "EpsilensDocument"
     else:
         schema = MODELS[kind].model_json_schema(mode="serialization")
+    for part in (schema, *schema.get("$defs", {}).values()):
+        if "required" in part:  # what is left out where it says nothing
+            part["required"] = [name for name in part["required"] if name not in OPTIONAL_KEYS]
     return {"$schema": _DIALECT} | schema
 
 

@@ -265,6 +265,8 @@ def cost_type(document: WhatIfDocument, cell: WhatIfCell | None = None) -> Numbe
     """
     if cell is not None and cell.method == "retrain":
         return "measured"
+    if cell is not None and cell.number_type is not None:
+        return cell.number_type
     stated = document.number_types.get("loss_change")
     if stated is not None:
         return stated

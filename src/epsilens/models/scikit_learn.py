@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -17,7 +18,7 @@ import numpy as np
 import scipy.sparse
 
 from epsilens._types import FloatArray
-from epsilens._validate import as_positive
+from epsilens._validate import as_positive, require_extra
 from epsilens.data import Prepared, Schema, build_encoder
 from epsilens.data.encoding import MOST_DENSE_CATEGORIES
 from epsilens.errors import InputError, InputTypeError, setting
@@ -490,21 +491,78 @@ _MOST_CELLS = 50_000_000
 """Numbers of a dense table of encoded records, 400 MB; several copies of it are made."""
 
 
+ModelName: TypeAlias = Literal[
+    "logistic",
+    "ridge",
+    "hist-gradient-boosting",
+    "random-forest",
+    "extra-trees",
+    "mlp",
+    "xgboost",
+    "lightgbm",
+]
+LINEAR_MODELS = frozenset({"logistic", "ridge"})
+_MOST_OF_TREES = 255
+"""Categories of a column that boosted trees split as categories."""
+
+
+def named_model(name: ModelName, *, is_classifier: bool, schema: Schema) -> BaseEstimator:
+    """Return a model by its name, not fitted, with the defaults of its library.
+
+    Parameters
+    ----------
+    name : str
+        One of `ModelName` that is not linear.
+    is_classifier : bool
+    schema : Schema
+        The columns: boosted trees know which are categories.
+
+    Raises
+    ------
+    MissingExtraError
+        If the library of the model is not installed.
+    """
+    from sklearn import ensemble, neural_network
+
+    kind = "Classifier" if is_classifier else "Regressor"
+    if name == "hist-gradient-boosting":
+        sizes = [len(schema[column].categories or ()) for column in schema.encoded_as("one-hot")]
+        numbers = [False] * len(schema.encoded_as("number"))
+        codes = [size <= _MOST_OF_TREES for size in sizes]
+        return getattr(ensemble, f"HistGradientBoosting{kind}")(
+            categorical_features=np.array([*codes, *numbers], dtype=bool)
+        )
+    if name in {"random-forest", "extra-trees"}:
+        family = "RandomForest" if name == "random-forest" else "ExtraTrees"
+        return getattr(ensemble, f"{family}{kind}")()
+    if name == "mlp":
+        return getattr(neural_network, f"MLP{kind}")()
+    require_extra("boosted", f"{setting('model', name)}", name)
+    library = import_module(name)
+    if name == "xgboost":
+        return getattr(library, f"XGB{kind}")()
+    return getattr(library, f"LGBM{kind}")(verbose=-1)
+
+
 def default_estimator(
     schema: Schema,
     *,
-    model: Literal["logistic", "ridge"] = "logistic",
+    model: ModelName = "logistic",
+    is_classifier: bool = True,
     regularisation: float | None = None,
     categories: Mapping[str, Sequence[str]] | None = None,
     keep_all: Sequence[str] = (),
 ) -> Pipeline:
-    """Build the default pipeline: one-hot categories, standardised numbers, a linear model.
+    """Build the default pipeline: one-hot categories, standardised numbers, a linear model or a network; or trees.
 
     Parameters
     ----------
     schema : Schema
         The columns to learn from.
-    model : {"logistic", "ridge"}
+    model : str
+        Name of the model.
+    is_classifier : bool
+        Whether the label is an answer or a number. The linear models say that by their names.
     regularisation : float, optional
         C of LogisticRegression or alpha of Ridge; 1 unless given.
     categories : mapping of str to sequence of str, optional
@@ -531,7 +589,11 @@ def default_estimator(
     strength = 1.0
     if regularisation is not None:
         strength = as_positive(regularisation, name="regularisation")
-    final = LogisticRegression(C=strength) if model == "logistic" else Ridge(alpha=strength)
+        if model not in LINEAR_MODELS:
+            raise InputError(
+                f"{setting('regularisation')} belongs to the models logistic and ridge, got "
+                f"{setting('model', model)}. Leave it out."
+            )
     declared = categories or {}
     columns = tuple(
         replace(column, categories=tuple(declared[column.name]))
@@ -540,7 +602,15 @@ def default_estimator(
         for column in schema.columns
     )
     schema = replace(schema, columns=columns)
-    return Pipeline([("encode", build_encoder(schema, keep_all=keep_all)), ("model", final)])
+    final: BaseEstimator = (
+        LogisticRegression(C=strength) if model == "logistic" else Ridge(alpha=strength)
+    )
+    if model not in LINEAR_MODELS:
+        final = named_model(model, is_classifier=is_classifier, schema=schema)
+    encoder = build_encoder(
+        schema, keep_all=keep_all, ordinal=model not in LINEAR_MODELS and model != "mlp"
+    )
+    return Pipeline([("encode", encoder), ("model", final)])
 
 
 def require_factorisable(prepared: Prepared, *, what: str, is_dense: bool = False) -> None:

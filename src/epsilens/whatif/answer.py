@@ -101,12 +101,18 @@ def untrusted_notes(cells: list[WhatIfCell], *, repeats: int | None = None) -> l
         )
         advice = f"{'Train' if is_best else f'Take {exact}, or train'} again to be sure: {again}."
         page = "Train again to be sure, in the terminal (method retrain)."
+        why = (
+            "drawn runs that were solved for real lie elsewhere, or what the method leaves out is too large beside "
+            f"its interval. {phrase(advice, page=page)}"
+        )
+        if all(cell.method == "curve" for cell in failed):
+            why = "the curve may bend between the ε at which models were trained. " + phrase(
+                f"Give it more {setting('seconds')}.", page="Train again in the terminal."
+            )
         notes.append(
             Note(
                 "estimates-unchecked",
-                f"{len(failed)} of {len(cells)} estimates failed their own check: drawn runs that were solved "
-                "for real lie elsewhere, or what the method leaves out is too large beside its interval. "
-                + phrase(advice, page=page),
+                f"{len(failed)} of {len(cells)} estimates failed their own check: {why}",
             )
         )
     return notes

@@ -314,15 +314,18 @@ def interpolation_errors(
     """Return the estimated error of the interpolated loss at every ε; 0 at nodes.
 
     The error at an added node is what the interpolation missed there. On both sides, whose intervals are half as
-    long, at most a quarter of it is left. An interval that was never tested takes the largest such error.
+    long, at most a quarter of it is left. In an interval that was never tested the error is at most the largest
+    such one, and at most the distance of the curve from a straight line.
     """
     places = sorted(nodes)
     untested = max(errors.values(), default=0.0)
+    curve = interpolate(x, {e: float(runs[:, 0].mean()) for e, runs in nodes.items()})
+    bends = np.abs(curve - np.interp(x, x[places], curve[places]))
     result = [0.0] * len(x)
     for below, above in pairwise(places):
         known = [errors[e] / _SHRINKS for e in (below, above) if e in errors]
         for e in range(below + 1, above):
-            result[e] = max(known) if known else untested
+            result[e] = max(known) if known else min(untested, float(bends[e]))
     return result
 
 
