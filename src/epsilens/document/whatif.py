@@ -43,9 +43,9 @@ class WhatIfCell(Part):
     group: StrictStr
     """The group whose protected columns are randomised."""
     epsilon: OptionalNonNegative
-    """Privacy budget per protected column; null when the columns have different budgets."""
+    """Privacy budget per protected column; null when columns or groups have different budgets."""
     record_epsilon: NonNegative
-    """Privacy budget of a whole record: the sum over its protected columns."""
+    """Privacy budget of a whole record: the sum over its protected columns; the largest of the groups."""
     method: WhatIfMethod
     """The method that was really used; output-perturbation for a published model."""
     loss_change: OptionalNumber
@@ -64,6 +64,8 @@ class WhatIfCell(Part):
     """Change of the difference in test accuracy between the group and everybody else."""
     trusted: Flag = True
     """Whether the checks of the approximation passed."""
+    group_epsilons: dict[StrictStr, NonNegative] | None = None
+    """Privacy budget per protected column of each group, where groups were randomised at once."""
 
 
 class OutcomeInterval(Part):
@@ -79,12 +81,26 @@ class OutcomeInterval(Part):
     """The group of the cell."""
     epsilon: OptionalNonNegative
     """The privacy budget of the cell."""
+    group_epsilons: dict[StrictStr, NonNegative] | None = None
+    """Privacy budget of each group of the cell, where groups were randomised at once."""
     outcome: Literal["accuracy", "auc", "loss_gap", "accuracy_gap"]
     """Which outcome the interval is for."""
     low: OptionalNumber
     """5 % end of the change that one realised run shows."""
     high: OptionalNumber
     """95 % end of the change that one realised run shows."""
+
+
+def cell_key(cell: WhatIfCell | OutcomeInterval) -> tuple[object, ...]:
+    """Return what tells a cell, or the cell of an interval, from the others of its document.
+
+    Examples
+    --------
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact", loss_change=0.0)
+    >>> cell_key(cell)
+    ('all', 1.0)
+    """
+    return (cell.group, cell.epsilon, *(cell.group_epsilons or {}).items())
 
 
 class WhatIfDocument(DocumentHead):
@@ -150,9 +166,9 @@ class WhatIfDocument(DocumentHead):
         None
         """
         nothing = dict.fromkeys(COST_CHANGES)
-        failed = {(cell.group, cell.epsilon) for cell in self.cells if not cell.trusted}
+        failed = {cell_key(cell) for cell in self.cells if not cell.trusted}
         cells = [cell if cell.trusted else cell.model_copy(update=nothing) for cell in self.cells]
-        kept = [item for item in self.intervals if (item.group, item.epsilon) not in failed]
+        kept = [item for item in self.intervals if cell_key(item) not in failed]
         return self.model_copy(update={"cells": cells, "intervals": kept})
 
 

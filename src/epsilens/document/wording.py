@@ -7,7 +7,7 @@ A number that is not known is a dash. Bounds are rounded so that they still hold
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from epsilens.document.parts import NumberType
@@ -206,6 +206,19 @@ def rounds_to_zero(value: float, *, decimals: int) -> bool:
 
 EVERYBODY = "all"
 """The package's own name for the group of everybody."""
+
+
+def joined_name(names: Iterable[str]) -> str:
+    """Name several groups that are randomised at once.
+
+    Examples
+    --------
+    >>> joined_name(["women", "men"])
+    'women + men'
+    """
+    return " + ".join(names)
+
+
 FEWEST_RUNS = 19
 """With fewer retrainings not even the largest of them is an upper end at 95 %."""
 Outcome: TypeAlias = Literal["loss", "accuracy", "auc", "loss_gap", "accuracy_gap"]

@@ -29,7 +29,7 @@ from epsilens.models.passes import place_of_work
 from epsilens.notes import Note
 from epsilens.whatif.cells import OUTCOMES, CellAnswer
 from epsilens.whatif.methods import AnyBaseline
-from epsilens.whatif.result import INTERVAL_CONFIDENCE, LossChangeEstimate
+from epsilens.whatif.result import INTERVAL_CONFIDENCE, LossChangeEstimate, epsilon_column
 from epsilens.whatif.retraining import Run, runs_outcomes
 
 if TYPE_CHECKING:
@@ -148,6 +148,10 @@ def _written(
     for answer in answers:
         group, at = asked.groups[answer.group_index].name, asked.epsilons[answer.epsilon_index]
         shown = None if asked.is_mapping else at
+        own = None
+        if asked.mixed:
+            own = {part.group.name: part.epsilon for part in asked.mixed[answer.epsilon_index]}
+            shown = at if len(set(own.values())) == 1 else None
         cells.append(
             WhatIfCell(
                 group=group,
@@ -158,11 +162,19 @@ def _written(
                 loss_change_low=answer.loss_low,
                 loss_change_high=answer.loss_high,
                 trusted=answer.trusted,
+                group_epsilons=own,
                 **{f"{name}_change": value for name, value in answer.changes.items()},
             )
         )
         intervals += [
-            OutcomeInterval(group=group, epsilon=shown, outcome=name, low=low, high=high)  # type: ignore[arg-type]
+            OutcomeInterval(
+                group=group,
+                epsilon=shown,
+                group_epsilons=own,
+                outcome=name,  # type: ignore[arg-type]
+                low=low,
+                high=high,
+            )
             for name, (low, high) in answer.intervals.items()
         ]
     notes = [*origin.baseline.notes, *asked.notes]
@@ -182,8 +194,9 @@ def _written(
                 "protect": list(asked.names),
                 "n_answers": list(asked.n_answers),
                 "mechanism": asked.mechanism,
-                "epsilon": dict(asked.budgets[0]) if asked.is_mapping else list(asked.epsilons),
-                "groups": [group.name for group in asked.groups],
+                "epsilon": asked_epsilon(asked),
+                "groups": [group.name for group in asked.named_groups],
+                **({"together": True} if asked.mixed else {}),
                 "estimator": origin.estimator,
                 "loss": origin.baseline.problem.loss.name,
                 **origin.declared,
@@ -210,6 +223,16 @@ def _written(
         template=origin.template,
         retrained=retrained,
     )
+
+
+def asked_epsilon(asked: Asked) -> dict[str, object] | list[float]:
+    """Return ε as it was asked for: a list, one for each column, or a list for each group."""
+    if asked.mixed:
+        return {
+            group.name: [cell[place].epsilon for cell in asked.mixed]
+            for place, group in enumerate(asked.named_groups)
+        }
+    return dict(asked.budgets[0]) if asked.is_mapping else list(asked.epsilons)
 
 
 def _solver_settings(first_order: FirstOrder, answers: list[CellAnswer]) -> dict[str, object]:
@@ -260,7 +283,7 @@ def _solver_notes(first_order: FirstOrder, answers: list[CellAnswer]) -> list[No
 def write_retraining(
     origin: Origin,
     asked: Asked,
-    runs: dict[tuple[str, float, int], Run],
+    runs: dict[tuple[str, int, int], Run],
     *,
     repeats: int,
     seed: int,
@@ -274,13 +297,14 @@ def write_retraining(
     for g, group in enumerate(asked.groups):
         (before,) = runs_outcomes(origin.baseline, group, origin.baseline.theta[:, None])
         for e, at in enumerate(asked.epsilons):
-            after = [runs[(group.name, at, repeat)] for repeat in range(repeats)]
+            after = [runs[(group.name, e, repeat)] for repeat in range(repeats)]
+            own = [part.epsilon for part in asked.mixed[e]] if asked.mixed else []
             loss, *others = (
                 np.array([np.nan if a is None or b is None else a - b for a in outcome])
                 for b, outcome in zip(before, zip(*after, strict=True), strict=True)
             )
             rows += [
-                (group.name, at, r, *one)
+                (group.name, at, r, *one, *own)
                 for r, one in enumerate(zip(loss, *others[:2], strict=True))
             ]
             low, high = np.quantile(loss, [0.05, 0.95]).tolist()
@@ -312,7 +336,8 @@ def write_retraining(
         "repeats": repeats,
         "correction": "forward" if corrected else "none",
     }
-    retrained = pd.DataFrame(rows, columns=list(_DRAWS_COLUMNS))
+    columns = [epsilon_column(part.name) for part in asked.named_groups] if asked.mixed else []
+    retrained = pd.DataFrame(rows, columns=[*_DRAWS_COLUMNS, *columns])
     return _written(origin, asked, answers, "retrain", seed, seconds, settings, retrained)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-CELL_COLUMNS = tuple(WhatIfCell.model_fields)
+CELL_COLUMNS = tuple(name for name in WhatIfCell.model_fields if name != "group_epsilons")
 INTERVAL_CONFIDENCE = 0.9
 _COLUMNS_SHOWN = (
     *("group", "epsilon", "loss_change", "loss_change_low", "loss_change_high"),
@@ -32,13 +32,27 @@ _ROWS_SHOWN = 20
 
 
 def cells_frame(document: WhatIfDocument) -> pd.DataFrame:
-    """Return the cells of a document as a pandas frame, one row per group and ε."""
+    """Return the cells of a document as a pandas frame, one row per group and ε.
+
+    Where groups were randomised at once, a column for each of them has its ε.
+    """
     import pandas as pd
 
-    rows = [{name: getattr(cell, name) for name in CELL_COLUMNS} for cell in document.cells]
-    frame = pd.DataFrame(rows, columns=list(CELL_COLUMNS))
-    numbers = [c for c in CELL_COLUMNS if c not in {"group", "method", "trusted"}]
+    groups = dict.fromkeys(name for cell in document.cells for name in cell.group_epsilons or ())
+    rows = [
+        {name: getattr(cell, name) for name in CELL_COLUMNS}
+        | {epsilon_column(name): own for name, own in (cell.group_epsilons or {}).items()}
+        for cell in document.cells
+    ]
+    columns = [*CELL_COLUMNS, *map(epsilon_column, groups)]
+    frame = pd.DataFrame(rows, columns=columns)
+    numbers = [c for c in columns if c not in {"group", "method", "trusted"}]
     return frame.astype(dict.fromkeys(numbers, "float64"))
+
+
+def epsilon_column(group: str) -> str:
+    """Return the name of the column that has a group's own ε."""
+    return f"epsilon_{group}"
 
 
 @dataclass(frozen=True)
@@ -114,8 +128,13 @@ class LossChangeEstimate(Documented):
         """Return the 5–95 % prediction intervals of accuracy, AUC and gaps, one row each."""
         import pandas as pd
 
-        rows = [interval.model_dump() for interval in self.document.intervals]
-        columns = ["group", "epsilon", "outcome", "low", "high"]
+        rows = [
+            interval.model_dump(exclude={"group_epsilons"})
+            | {epsilon_column(name): own for name, own in (interval.group_epsilons or {}).items()}
+            for interval in self.document.intervals
+        ]
+        own = [name for name in cells_frame(self.document) if name not in CELL_COLUMNS]
+        columns = ["group", "epsilon", *own, "outcome", "low", "high"]
         return like(pd.DataFrame(rows, columns=columns), self.template)
 
     def plot(
@@ -254,7 +273,11 @@ class LossChangeEstimate(Documented):
 
     def _shown(self) -> pd.DataFrame:
         """Return the columns of the cells that hold something; the loss always."""
-        frame = cells_frame(self.document.answered())[list(_COLUMNS_SHOWN)]
+        frame = cells_frame(self.document.answered())
+        own = [name for name in frame if name not in CELL_COLUMNS]
+        frame = frame[["group", *own, *_COLUMNS_SHOWN[1:]]]
+        if own:
+            return frame.drop(columns="epsilon")
         always = ["group", "epsilon", "loss_change", "trusted"]
         return frame[[name for name in frame if name in always or frame[name].notna().any()]]
 
