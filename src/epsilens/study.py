@@ -551,6 +551,7 @@ class Study:
         inverse_hessian: str | None = None,
         checkpoint: str | Path | None = None,
         retraining_seconds: float = 0.0,
+        together: bool = False,
         progress: Progress | None = None,
     ) -> LossChangeEstimate:
         """Estimate what each ε would do to the predictions, without training again for each.
@@ -558,7 +559,8 @@ class Study:
         Parameters
         ----------
         epsilon : grid such as "0.1:10:30", number, list, or {column: epsilon}, optional
-            Privacy budgets. None: those of the last risk, else "0.1:10:30".
+            Privacy budgets. None: those of the last risk, else "0.1:10:30". With `together`,
+            {group: epsilon}, of which lists of equal length give one cell a position.
         method, correction, mechanism, seconds, n_draws, repeats, inverse_hessian, dependent_groups
             As of `WhatIf.estimate`.
         everybody : bool
@@ -567,6 +569,8 @@ class Study:
             File that keeps finished runs of ``method="retrain"``.
         retraining_seconds : float
             Time for training again where the estimate for everybody failed its check.
+        together : bool
+            Whether all groups are randomised at once, each at its own ε; see `WhatIf.estimate`.
         progress : callable, optional
             Called with (done, total, what).
 
@@ -587,6 +591,7 @@ class Study:
             "mechanism": mechanism,
             "repeats": repeats,
             "dependent_groups": dependent_groups,
+            **({"together": True} if together else {}),
         }
         estimating: dict[str, Any] = {
             "method": method,
@@ -597,7 +602,7 @@ class Study:
         question: dict[str, Any] = {
             **arguments,
             "protect": self.protected,
-            "groups": self._group_masks(everybody=everybody),
+            "groups": self._group_masks(everybody=everybody and not together),
             "categories": self.domains,
             "random_state": self.seed,
             "progress": progress,
@@ -662,6 +667,7 @@ class Study:
         online: bool = False,
         confidence: float = 0.95,
         checkpoint: str | Path | None = None,
+        together: bool = False,
         progress: Progress | None = None,
         delta: float | None = None,
         clip: float | None = None,
@@ -683,7 +689,7 @@ class Study:
             Whether the attacked models are trained on a loss that knows the noise of the label.
         shadow_models : int
             Models that are trained and attacked for every ε.
-        online, confidence, checkpoint, progress
+        online, confidence, checkpoint, together, progress
             As of `AttackStudy.estimate`.
         delta : float in (0, 1), optional
             Delta of "dpsgd", well below one over the number of training records.
@@ -726,19 +732,25 @@ class Study:
                     "leave it out."
                 )
             domains = self.domains
+            if together:
+                arguments["together"] = settings["together"] = True
             found = self.attacked().estimate(
                 protect=self.protected,
                 categories=domains,
-                groups=self._attacked_groups(),
+                groups=self.prepared.groups if together else self._attacked_groups(),
                 **settings,
             )
             self._last_risk = found
             self._risk_arguments = arguments
             return self._with_notes(found)
-        if correction not in {None, "none"}:
-            raise InputError(
-                f"{setting('correction')} belongs to {setting('mechanism', 'rr')}, got dpsgd. Leave it out."
-            )
+        for name, is_given in (
+            ("correction", correction not in {None, "none"}),
+            ("together", together),
+        ):
+            if is_given:
+                raise InputError(
+                    f"{setting(name)} belongs to {setting('mechanism', 'rr')}, got dpsgd. Leave it out."
+                )
         settings |= given | {"delta": self._checked_delta(delta)}
         found = self.attacked(is_dense=True).estimate_dp_sgd(**settings)
         return self._with_notes(found, observed=False)
@@ -794,6 +806,7 @@ class Study:
         shadow_models: int = 128,
         alpha: float | None = None,
         checkpoint: str | Path | None = None,
+        together: bool = False,
         progress: Progress | None = None,
     ) -> Decision:
         """Pick the mechanism and the ε that the limits lead to.
@@ -818,7 +831,8 @@ class Study:
             Time for training again where an estimate failed its check, and for slow mechanisms. None: 20
             seconds, and no slow mechanism unless it is named.
         epsilon : grid such as "0.1:10:30", number, list, or {column: epsilon}, optional
-            Privacy budgets at which cost and risk are computed anew. None: those of the last ones.
+            Privacy budgets at which cost and risk are computed anew. None: those of the last ones. With
+            `together`, {group: epsilon}; the decision is among the positions of its lists.
         delta : float in (0, 1), optional
             Delta of mechanisms that need one. None: a power of ten well below one over the training records.
         x_bound : float, optional
@@ -832,6 +846,9 @@ class Study:
             With `identity`: share of what identifies people that must go. None: 0.2.
         checkpoint : path, optional
             Folder that keeps finished shadow models.
+        together : bool
+            Whether every group is randomised at its own ε, everybody being in one. The advantage is that of
+            the least protected group; the details say what is proven of each.
         progress : callable, optional
             Called with (done, total, what).
 
@@ -856,6 +873,15 @@ class Study:
                 f"got none. Add it, or leave {setting('alpha')} out."
             )
         share = as_unit(DEFAULT_ALPHA if alpha is None else alpha, name="alpha")
+        if together and (self.identity is not None or correction is not None or epsilon is None):
+            refused = "identity" if self.identity is not None else "correction"
+            raise InputError(
+                f"{setting('together')} needs {setting('epsilon')}, an ε for each group."
+                if self.identity is None and correction is None
+                else f"{setting(refused)} cannot be decided about where every group has its own ε. "
+                f"Leave it out, or leave out {setting('together')}."
+            )
+        joint: dict[str, Any] = {"together": True} if together else {}
         limits: dict[str, Any] = {
             "max_loss_increase": max_loss_increase,
             "max_accuracy_loss": max_accuracy_loss,
@@ -897,7 +923,7 @@ class Study:
         self.require_factorisable("an attack")
         corrected: dict[str, Any] = {} if correction is None else {"correction": correction}
         if epsilon is not None or correction is not None or self._last_cost is None:
-            self.cost(epsilon=grid, method=method, progress=progress, **corrected)
+            self.cost(epsilon=grid, method=method, progress=progress, **corrected, **joint)
         if epsilon is not None or correction is not None or self._last_risk is None:
             with warnings.catch_warnings():
                 # The cost has warned of the same columns.
@@ -908,6 +934,7 @@ class Study:
                     checkpoint=checkpoint,
                     progress=progress,
                     **corrected,
+                    **joint,
                 )
         assert self._last_cost is not None  # noqa: S101
         assert self._last_risk is not None  # noqa: S101

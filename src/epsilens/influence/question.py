@@ -291,6 +291,15 @@ class Asked:
         """The groups as the caller named them."""
         return [part for group in self.groups for part in group.members]
 
+    def epsilon_setting(self) -> dict[str, float] | dict[str, list[float]] | list[float]:
+        """Return ε as it was asked for: a list, one for each column, or a list for each group."""
+        if self.mixed:
+            return {
+                group.name: [cell[place].epsilon for cell in self.mixed]
+                for place, group in enumerate(self.named_groups)
+            }
+        return dict(self.budgets[0]) if self.is_mapping else list(self.epsilons)
+
     def channels(self, group: Group, e: int) -> tuple[GroupChannels, ...]:
         """Return the channels of a cell: one entry, or one for each group that is randomised at once."""
         if self.mixed:
@@ -440,6 +449,15 @@ def read_question(
         )
         joined = join_groups(members) if streamed is None else streamed.join_groups(members)
         members = [joined]
+        n_left = baseline.problem.n_rows - joined.size
+        if n_left:
+            notes.append(
+                Note(
+                    "records-in-no-group",
+                    f"{n_left} of {baseline.problem.n_rows} training records are in no group: their "
+                    "answers are left as they are, and no ε protects them.",
+                )
+            )
     return Asked(
         label=label,
         names=tuple(names),

@@ -14,8 +14,8 @@ import numpy as np
 
 from epsilens._types import Progress
 from epsilens.document import OutcomeInterval, Provenance, WhatIfCell, WhatIfDocument
-from epsilens.document.whatif import PUBLIC_BODY, whatif_number_types
-from epsilens.document.wording import EVERYBODY, epsilon_text, own_budget
+from epsilens.document.whatif import PUBLIC_BODY, cell_key, whatif_number_types
+from epsilens.document.wording import epsilon_text, own_budget, whole_group
 from epsilens.errors import (
     EstimateNotTrustworthyError,
     InputError,
@@ -194,7 +194,7 @@ def _written(
                 "protect": list(asked.names),
                 "n_answers": list(asked.n_answers),
                 "mechanism": asked.mechanism,
-                "epsilon": asked_epsilon(asked),
+                "epsilon": asked.epsilon_setting(),
                 "groups": [group.name for group in asked.named_groups],
                 **({"together": True} if asked.mixed else {}),
                 "estimator": origin.estimator,
@@ -223,16 +223,6 @@ def _written(
         template=origin.template,
         retrained=retrained,
     )
-
-
-def asked_epsilon(asked: Asked) -> dict[str, object] | list[float]:
-    """Return ε as it was asked for: a list, one for each column, or a list for each group."""
-    if asked.mixed:
-        return {
-            group.name: [cell[place].epsilon for cell in asked.mixed]
-            for place, group in enumerate(asked.named_groups)
-        }
-    return dict(asked.budgets[0]) if asked.is_mapping else list(asked.epsilons)
 
 
 def _solver_settings(first_order: FirstOrder, answers: list[CellAnswer]) -> dict[str, object]:
@@ -388,9 +378,15 @@ def measure_cell(
         if done < total and time.monotonic() >= deadline:
             raise _OutOfTimeError
 
-    settings = estimate.document.provenance.settings
-    asked = settings.get("epsilon")
-    wanted = asked if isinstance(asked, dict) else [at]
+    old = estimate.document
+    settings, group = old.provenance.settings, whole_group(old)
+    is_it = [one.group == group and own_budget(one) == at for one in old.cells]
+    if sum(is_it) != 1:
+        return None
+    asked, own = settings.get("epsilon"), old.cells[is_it.index(True)].group_epsilons
+    wanted: object = own
+    if own is None:
+        wanted = asked if isinstance(asked, dict) else [at]
     repeats = max(FEWEST_REPEATS, math.ceil(2.0 / (1.0 - confidence) - 1e-9))
     started = time.monotonic()
     try:
@@ -404,12 +400,9 @@ def measure_cell(
             found = estimate.again(epsilon=wanted, repeats=repeats, progress=told)
     except (_OutOfTimeError, EstimateNotTrustworthyError, InputError):
         return None
-    old, (cell,) = estimate.document, found.document.cells
-    is_it = [one.group == EVERYBODY and own_budget(one) == at for one in old.cells]
+    (cell,) = found.document.cells
     cells = [cell if it else one for it, one in zip(is_it, old.cells, strict=True)]
-    kept = [
-        item for item in old.intervals if (item.group, item.epsilon) != (EVERYBODY, cell.epsilon)
-    ]
+    kept = [item for item in old.intervals if cell_key(item) != cell_key(cell)]
     origin = old.provenance.model_copy(update={"settings": {**settings, "repeats": repeats}})
     document = old.model_copy(
         update={
@@ -434,8 +427,9 @@ def measure_untrusted(
 ) -> LossChangeEstimate:
     """Measure every cost of everybody that failed its check, from the largest ε down, while time lasts."""
     deadline = time.monotonic() + seconds
+    group = whole_group(estimate.document)
     for cell in reversed(estimate.document.cells):
-        if cell.group != EVERYBODY or cell.trusted:
+        if cell.group != group or cell.trusted:
             continue
         found = measure_cell(estimate, own_budget(cell), deadline=deadline, progress=progress)
         if found is None:

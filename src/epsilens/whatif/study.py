@@ -436,12 +436,13 @@ class WhatIf(FittedModel):
             seconds=time.perf_counter() - started,
             first_order=question.first_order,
         )
-        if together or (groups is not None and EVERYBODY not in groups):
+        if not together and groups is not None and EVERYBODY not in groups:
             return found
         again = partial(
             self.retrain,
             protect=protect,
-            groups=None if groups is None else {EVERYBODY: groups[EVERYBODY]},
+            groups=groups if together or groups is None else {EVERYBODY: groups[EVERYBODY]},
+            together=together,
             categories=categories,
             correction=correction,
             mechanism=mechanism,
