@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from epsilens.document.parts import NumberType
-from epsilens.document.risk import RiskCell, RiskDocument
+from epsilens.document.risk import GroupRiskCell, RiskCell, RiskDocument
 from epsilens.document.whatif import WhatIfCell, WhatIfDocument
 
 # --- How every number is written: rounded once, here, for every sentence, table and chart ---
@@ -582,6 +582,8 @@ def group_budgets_text(budgets: Mapping[str, float], between: str = " ") -> str:
 
 def cell_budget_text(document: WhatIfDocument | RiskDocument, cell: WhatIfCell | RiskCell) -> str:
     """Write the budget of a cell in a table: of every group where they differ, else one number."""
+    if isinstance(cell, GroupRiskCell) and cell.epsilon is not None:
+        return epsilon_text(cell.epsilon)
     if cell.group_epsilons is not None:
         return group_budgets_text(cell.group_epsilons)
     return epsilon_text(axis_budget(document, cell))
