@@ -923,7 +923,8 @@ class Study:
         self.require_factorisable("an attack")
         corrected: dict[str, Any] = {} if correction is None else {"correction": correction}
         if epsilon is not None or correction is not None or self._last_cost is None:
-            self.cost(epsilon=grid, method=method, progress=progress, **corrected, **joint)
+            priced = self.cost(epsilon=grid, method=method, progress=progress, **corrected, **joint)
+            priced.document.require_order()
         if epsilon is not None or correction is not None or self._last_risk is None:
             with warnings.catch_warnings():
                 # The cost has warned of the same columns.

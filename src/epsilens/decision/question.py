@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from epsilens._validate import as_at_least_zero, as_between, as_loss_limit, as_share
 from epsilens.document import RiskDocument, WhatIfDocument
 from epsilens.document.decision import Point, joined_points
-from epsilens.document.wording import EVERYBODY, own_budget, whole_group
+from epsilens.document.wording import EVERYBODY, whole_group
 from epsilens.errors import InputError, setting
 
 DEFAULT_MAX_ADVANTAGE = 0.1
@@ -167,12 +167,7 @@ def join(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
     difference = _difference(cost, risk)
     if difference is not None:
         raise InputError(f"cost and risk must be of one question, but {difference}")
-    together = [cell for cell in cost.cells if cell.group_epsilons is not None]
-    if len({own_budget(cell) for cell in together}) < len(together):
-        raise InputError(
-            "with an ε for each group every position of the lists needs another largest ε: the advantage "
-            f"is that of the least protected group. Change {setting('epsilon')}."
-        )
+    cost.require_order()
     if not any(cell.group == whole_group(cost) for cell in cost.cells):
         raise InputError(
             f"the cost must be that of everybody, group {EVERYBODY!r}: the risk is. Leave out the "

@@ -17,7 +17,7 @@ from epsilens.document.parts import (
     OptionalNumber,
     Part,
 )
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 
 PUBLIC_BODY = "public_body"
 """The setting that says whether the layers before a network's head were declared public."""
@@ -151,6 +151,21 @@ class WhatIfDocument(DocumentHead):
                 "an ε is stated only for a network whose body, the layers before the head, is declared public. "
                 "A body that learnt from the true answers gives them back. If it never saw them, write "
                 "WhatIf(module, head=..., public_body=True)."
+            )
+
+    def require_order(self) -> None:
+        """Refuse to choose among cells that their least protected group does not tell apart.
+
+        Raises
+        ------
+        InputError
+            If groups have their own ε and two cells the same largest one.
+        """
+        largest = [cell.record_epsilon for cell in self.cells if cell.group_epsilons is not None]
+        if len(set(largest)) < len(largest):
+            raise InputError(
+                "to choose among ε of several groups, each position of the lists needs another largest ε: "
+                f"the advantage is that of the least protected group. Change {setting('epsilon')}."
             )
 
     def answered(self) -> WhatIfDocument:

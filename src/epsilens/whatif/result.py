@@ -14,7 +14,14 @@ from epsilens._types import FloatArray
 from epsilens._validate import as_loss_limit, as_share, require_column
 from epsilens.data.frames import Documented, like, to_pandas
 from epsilens.document import WhatIfCell, WhatIfDocument
-from epsilens.document.wording import EVERYBODY, FEWEST_RUNS, epsilon_text, group_names, own_budget
+from epsilens.document.wording import (
+    EVERYBODY,
+    FEWEST_RUNS,
+    budget_text,
+    epsilon_text,
+    group_names,
+    own_budget,
+)
 from epsilens.errors import InputError, setting
 
 if TYPE_CHECKING:
@@ -191,6 +198,7 @@ class LossChangeEstimate(Documented):
             If the result is of a network whose body was not declared public.
         """
         self.document.require_privacy()
+        self.document.require_order()
         limit = as_loss_limit(max_loss_increase)
         level = as_share(confidence, name="confidence")
         wanted = group_names(self.document)
@@ -210,7 +218,12 @@ class LossChangeEstimate(Documented):
                 break
             chosen = at
         failed = {own_budget(cell) for cell in self.document.cells if not cell.trusted}
-        return _choice(chosen, upper, failed, limit, level, wanted, few=self.has_few_runs)
+        texts = {
+            own_budget(cell): budget_text(cell)
+            for cell in self.document.cells
+            if cell.group_epsilons is not None
+        }
+        return _choice(chosen, upper, failed, limit, level, wanted, texts, few=self.has_few_runs)
 
     @property
     def has_few_runs(self) -> bool:
@@ -295,6 +308,7 @@ def _choice(
     limit: float,
     confidence: float,
     groups: list[str],
+    texts: dict[float, str],
     *,
     few: bool,
 ) -> Choice:
@@ -308,12 +322,12 @@ def _choice(
             sentence += ": no upper end of an estimate is known that passed its checks."
         else:
             sentence += (
-                f"; the nearest miss is ε = {epsilon_text(nearest)}, where one run may show "
+                f"; the nearest miss is {texts.get(nearest, f'ε = {epsilon_text(nearest)}')}, where one run may show "
                 f"{upper[nearest]:+.3g} (upper end of the {100 * confidence:.4g} % prediction interval)."
             )
         return Choice(epsilon=None, holds=False, sentence=sentence)
     sentence = (
-        f"ε = {epsilon_text(chosen)} is the most private choice for {whom} within a loss increase of "
+        f"{texts.get(chosen, f'ε = {epsilon_text(chosen)}')} is the most private choice for {whom} within a loss increase of "
         f"{limit:g}. There, and at every larger ε of the grid, a run stays within it (upper end of the "
         f"{100 * confidence:.4g} % prediction interval: {upper[chosen]:+.3g}). No limit on the attack was set."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 
@@ -16,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from epsilens import WhatIf
 from epsilens.channels import RandomizedResponse
+from epsilens.document import anonymise, load_document, to_json, view
 from epsilens.errors import InputError
 
 N, N_TRAIN = 700, 500
@@ -264,7 +266,40 @@ class TestCells:
         assert cell.record_epsilon == 6.0
 
     def test_the_document_is_read_back(self):
-        from epsilens.document import load, save  # noqa: F401
+        document = ask(fitted()).document
+        assert load_document(to_json(document)) == document
+        # A document from before has no such field.
+        old = json.loads(to_json(fitted().estimate(protect="smokes", epsilon=1.0).document))
+        for cell in [*old["cells"], *old["intervals"]]:
+            cell.pop("group_epsilons", None)
+        assert load_document(json.dumps(old)).cells[0].group_epsilons is None
+
+    def test_names_are_withheld(self):
+        text = to_json(anonymise(ask(fitted()).document))
+        assert "women" not in text
+        assert "group 1 + group 2" in text
+
+    def test_every_group_is_named_with_its_budget(self):
+        found = ask(fitted(), epsilon={"women": [0.5, 1.0], "men": [2.0, 3.0]})
+        shown = view(found.document)
+        assert "at women ε = 1, men ε = 3 would" in " ".join(shown.sentences) or (
+            "at women ε = 0.5, men ε = 2 would" in " ".join(shown.sentences)
+        )
+        texts = [line.rows[0].text for line in shown.tables[0].lines]
+        assert texts == ["women 0.5, men 2", "women 1, men 3"]
+        chart = found.plot().to_dict()
+        assert "least protected" in json.dumps(chart, ensure_ascii=False)
+        intervals = found.intervals()
+        assert len(intervals[["epsilon_women", "outcome"]].drop_duplicates()) == len(intervals)
+
+    def test_choose_among_positions(self):
+        found = ask(fitted(), epsilon={"women": [0.5, 1.0, 6.0], "men": [1.0, 3.0, 8.0]})
+        chosen = found.choose(max_loss_increase=0.02)
+        assert chosen.epsilon == 3.0
+        assert chosen.sentence.startswith("women ε = 1, men ε = 3 is the most private choice")
+        tied = ask(fitted(), epsilon={"women": [0.5, 1.0], "men": 3.0})
+        with pytest.raises(InputError, match="another largest ε"):
+            tied.choose(max_loss_increase=0.02)
 
     def test_those_in_no_group_are_named(self):
         notes = [note.code for note in ask(fitted()).document.notes]
@@ -297,6 +332,53 @@ class TestRetraining:
     def test_estimate_retrains(self):
         found = ask(fitted(), "retrain", repeats=2)
         assert found.document.cells[0].method == "retrain"
+
+
+class TestStreamed:
+    """Records on disk: the answers of those in memory."""
+
+    @pytest.fixture
+    def streamed(self, tmp_path):
+        X, y = people()
+        table = X[["age", "income"]].assign(smokes=y.astype(int))
+        table[:N_TRAIN].to_parquet(tmp_path / "train.parquet")
+        table[N_TRAIN:].to_parquet(tmp_path / "test.parquet")
+        return table, WhatIf(LogisticRegression()).fit_parquet(
+            tmp_path / "train.parquet", tmp_path / "test.parquet", label="smokes"
+        )
+
+    def test_as_in_memory(self, streamed):
+        table, study = streamed
+        y = table["smokes"]
+        X = table[["age", "income"]]
+        memory = WhatIf(LogisticRegression()).fit(
+            X[:N_TRAIN], y[:N_TRAIN], X[N_TRAIN:], y[N_TRAIN:]
+        )
+        question = {
+            "categories": {"smokes": [0, 1]},
+            "groups": {"older": "age > 0.3", "younger": "age < -0.3"},
+            "epsilon": {"older": 1.0, "younger": 3.0},
+            "together": True,
+        }
+        for method in ("exact", "newton", "influence"):
+            one = study.estimate(**question, method=method).document.cells[0]
+            other = memory.estimate(**question, method=method).document.cells[0]
+            assert one.loss_change == pytest.approx(other.loss_change, rel=1e-6)
+            assert one.loss_gap_change == pytest.approx(other.loss_gap_change, rel=1e-3, abs=1e-6)
+        runs = study.retrain(**question, repeats=40).loss_draws[0]
+        again = memory.retrain(**question, repeats=40).loss_draws[0]
+        # Two independent means over 40 runs.
+        assert abs(runs.mean() - again.mean()) < 4.0 * runs.std() * math.sqrt(2 / 40)
+
+    def test_overlap_is_refused(self, streamed):
+        _, study = streamed
+        with pytest.raises(InputError, match="must not overlap"):
+            study.estimate(
+                categories={"smokes": [0, 1]},
+                groups={"older": "age > 0", "rich": "income > 0"},
+                epsilon={"older": 1.0, "rich": 3.0},
+                together=True,
+            )
 
 
 class TestRefused:
