@@ -201,6 +201,7 @@ def risk_number_types() -> dict[str, NumberType]:
     proven = (
         "epsilon",
         "record_epsilon",
+        "group_epsilons",
         "delta",
         "advantage",
         "asr_ceiling",
@@ -209,8 +210,7 @@ def risk_number_types() -> dict[str, NumberType]:
         "noise_multiplier",
     )
     types: dict[str, NumberType] = dict.fromkeys(proven, "proven")
-    others = (*proven, "mechanism", "group_epsilons")
-    measured = tuple(name for name in RiskCell.model_fields if name not in others)
+    measured = tuple(name for name in RiskCell.model_fields if name not in (*proven, "mechanism"))
     types |= dict.fromkeys((*measured, "loss", "auc"), "measured")
     types["answer_inference_ceiling"] = "proven given b"
     types["equivalent_epsilon"] = "estimated"

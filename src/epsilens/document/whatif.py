@@ -225,7 +225,7 @@ def whatif_number_types(*, retrained: bool, is_about_privacy: bool = True) -> di
     >>> whatif_number_types(retrained=True)["loss_change"]
     'measured'
     """
-    budgets = ("epsilon", "record_epsilon") if is_about_privacy else ()
+    budgets = ("epsilon", "record_epsilon", "group_epsilons") if is_about_privacy else ()
     types: dict[str, NumberType] = dict.fromkeys(budgets, "proven")
     types |= dict.fromkeys(("loss", "accuracy", "auc"), "measured")
     cost: NumberType = "measured" if retrained else "estimated"
