@@ -570,6 +570,7 @@ class Study:
         inverse_hessian: str | None = None,
         checkpoint: str | Path | None = None,
         retraining_seconds: float = 0.0,
+        together: bool = False,
         progress: Progress | None = None,
     ) -> LossChangeEstimate:
         """Estimate what each ε would do to the predictions, without training again for each.
@@ -577,7 +578,8 @@ class Study:
         Parameters
         ----------
         epsilon : grid such as "0.1:10:30", number, list, or {column: epsilon}, optional
-            Privacy budgets. None: those of the last risk, else "0.1:10:30".
+            Privacy budgets. None: those of the last risk, else "0.1:10:30". With `together`,
+            {group: epsilon}, of which lists of equal length give one cell a position.
         method, correction, mechanism, seconds, n_draws, repeats, max_error, inverse_hessian, dependent_groups
             As of `WhatIf.estimate`.
         everybody : bool
@@ -586,6 +588,8 @@ class Study:
             File that keeps finished trainings of the methods retrain and curve.
         retraining_seconds : float
             Time for training again where the estimate for everybody failed its check.
+        together : bool
+            Whether all groups are randomised at once, each at its own ε; see `WhatIf.estimate`.
         progress : callable, optional
             Called with (done, total, what).
 
@@ -606,6 +610,7 @@ class Study:
             "mechanism": mechanism,
             "repeats": repeats,
             "dependent_groups": dependent_groups,
+            **({"together": True} if together else {}),
         }
         estimating: dict[str, Any] = {
             "method": method,
@@ -617,7 +622,7 @@ class Study:
         question: dict[str, Any] = {
             **arguments,
             "protect": self.protected,
-            "groups": self._group_masks(everybody=everybody),
+            "groups": self._group_masks(everybody=everybody and not together),
             "categories": self.domains,
             "random_state": self.seed,
             "progress": progress,
@@ -680,6 +685,7 @@ class Study:
         online: bool = False,
         confidence: float = 0.95,
         checkpoint: str | Path | None = None,
+        together: bool = False,
         progress: Progress | None = None,
         delta: float | None = None,
         clip: float | None = None,
@@ -703,7 +709,7 @@ class Study:
             Models that are trained and attacked for every ε.
         seconds : float, optional
             Time for the trainings of a model that is not linear; see `AttackStudy.estimate`.
-        online, confidence, checkpoint, progress
+        online, confidence, checkpoint, together, progress
             As of `AttackStudy.estimate`.
         delta : float in (0, 1), optional
             Delta of "dpsgd", well below one over the number of training records.
@@ -748,19 +754,25 @@ class Study:
             if seconds is not None:
                 arguments["seconds"] = settings["seconds"] = seconds
             domains = self.domains
+            if together:
+                arguments["together"] = settings["together"] = True
             found = self.attacked().estimate(
                 protect=self.protected,
                 categories=domains,
-                groups=self._attacked_groups(),
+                groups=self.prepared.groups if together else self._attacked_groups(),
                 **settings,
             )
             self._last_risk = found
             self._risk_arguments = arguments
             return self._with_notes(found)
-        if correction not in {None, "none"}:
-            raise InputError(
-                f"{setting('correction')} belongs to {setting('mechanism', 'rr')}, got dpsgd. Leave it out."
-            )
+        for name, is_given in (
+            ("correction", correction not in {None, "none"}),
+            ("together", together),
+        ):
+            if is_given:
+                raise InputError(
+                    f"{setting(name)} belongs to {setting('mechanism', 'rr')}, got dpsgd. Leave it out."
+                )
         settings |= given | {"delta": self._checked_delta(delta)}
         found = self.attacked(is_dense=True).estimate_dp_sgd(**settings)
         return self._with_notes(found, observed=False)
@@ -816,6 +828,7 @@ class Study:
         shadow_models: int = 128,
         alpha: float | None = None,
         checkpoint: str | Path | None = None,
+        together: bool = False,
         progress: Progress | None = None,
     ) -> Decision:
         """Pick the mechanism and the ε that the limits lead to.
@@ -840,7 +853,8 @@ class Study:
             Time for training again where an estimate failed its check, and for slow mechanisms. None: 20
             seconds, and no slow mechanism unless it is named.
         epsilon : grid such as "0.1:10:30", number, list, or {column: epsilon}, optional
-            Privacy budgets at which cost and risk are computed anew. None: those of the last ones.
+            Privacy budgets at which cost and risk are computed anew. None: those of the last ones. With
+            `together`, {group: epsilon}; the decision is among the positions of its lists.
         delta : float in (0, 1), optional
             Delta of mechanisms that need one. None: a power of ten well below one over the training records.
         x_bound : float, optional
@@ -854,6 +868,9 @@ class Study:
             With `identity`: share of what identifies people that must go. None: 0.2.
         checkpoint : path, optional
             Folder that keeps finished shadow models.
+        together : bool
+            Whether every group is randomised at its own ε, everybody being in one. The advantage is that of
+            the least protected group; the details say what is proven of each.
         progress : callable, optional
             Called with (done, total, what).
 
@@ -878,6 +895,15 @@ class Study:
                 f"got none. Add it, or leave {setting('alpha')} out."
             )
         share = as_unit(DEFAULT_ALPHA if alpha is None else alpha, name="alpha")
+        if together and (self.identity is not None or correction is not None or epsilon is None):
+            refused = "identity" if self.identity is not None else "correction"
+            raise InputError(
+                f"{setting('together')} needs {setting('epsilon')}, an ε for each group."
+                if self.identity is None and correction is None
+                else f"{setting(refused)} cannot be decided about where every group has its own ε. "
+                f"Leave it out, or leave out {setting('together')}."
+            )
+        joint: dict[str, Any] = {"together": True} if together else {}
         limits: dict[str, Any] = {
             "max_loss_increase": max_loss_increase,
             "max_accuracy_loss": max_accuracy_loss,
@@ -920,7 +946,10 @@ class Study:
         corrected: dict[str, Any] = {} if correction is None else {"correction": correction}
         timed: dict[str, Any] = {} if self.is_linear or seconds is None else {"seconds": seconds}
         if epsilon is not None or correction is not None or self._last_cost is None:
-            self.cost(epsilon=grid, method=method, progress=progress, **timed, **corrected)
+            priced = self.cost(
+                epsilon=grid, method=method, progress=progress, **timed, **corrected, **joint
+            )
+            priced.document.require_order()
         if epsilon is not None or correction is not None or self._last_risk is None:
             with warnings.catch_warnings():
                 # The cost has warned of the same columns.
@@ -932,6 +961,7 @@ class Study:
                     progress=progress,
                     **timed,
                     **corrected,
+                    **joint,
                 )
         assert self._last_cost is not None  # noqa: S101
         assert self._last_risk is not None  # noqa: S101

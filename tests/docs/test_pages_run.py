@@ -34,6 +34,7 @@ BEFORE = {
     "docs/attacks.md": "small_survey.py",
     "docs/howto/ci-gate.md": "small_survey.py",
     "docs/howto/deep-models.md": "network.py",
+    "docs/howto/groups-at-their-own-epsilon.md": "small_survey.py",
     "docs/howto/large-tables.md": "small_survey.py",
     "docs/howto/private-model.md": "small_survey.py",
     "docs/howto/read-the-json.md": "small_survey.py",

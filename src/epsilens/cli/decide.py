@@ -21,9 +21,11 @@ from epsilens.cli.options import (
     Ranges,
     TableOptions,
     Test,
+    Together,
     comma_list,
     on_cluster,
     read_epsilon,
+    read_group_epsilon,
     require_text,
     shadow_models_option,
 )
@@ -97,6 +99,7 @@ def decide(
             "GRID",
         ),
     ] = None,
+    together: Together = False,
     delta: Annotated[
         float | None,
         option("Delta of mechanisms that need one; well below 1/rows unless given.", "D"),
@@ -185,6 +188,9 @@ def decide(
         ranges=range_,
         declares_any=True,
     )
+    budget: dict[str, list[float]] | dict[str, float] | tuple[float, ...] | None = None
+    if epsilon is not None:
+        budget = read_group_epsilon(epsilon) if together else read_epsilon(epsilon)
     with on_cluster(cluster), output.progress() as progress:
         decision = study.decide(
             trust=trust,
@@ -198,13 +204,14 @@ def decide(
             measured=measured,
             proven_only=proven_only,
             seconds=seconds,
-            epsilon=None if epsilon is None else read_epsilon(epsilon),
+            epsilon=budget,
             delta=delta,
             x_bound=x_bound,
             correction=None if correction == "none" else correction,
             shadow_models=shadow_models,
             alpha=alpha,
             checkpoint=checkpoint,
+            together=together,
             progress=progress,
         )
     from epsilens.show import protection_chart
@@ -261,6 +268,8 @@ def with_command(
     is_local = chosen.mechanism in RANDOMISED
     if chosen.epsilon is None or not chosen.holds or data == "-":
         return document
+    if chosen.group_epsilons is not None:
+        return document  # a release is at one ε
     if not is_local and chosen.mechanism not in TRAINABLE:
         return document
     words = ["epsilens"]

@@ -493,6 +493,17 @@ def read_level(text: str, *, several: str) -> float | Budget:
     return values[0]
 
 
+Together = Annotated[
+    bool,
+    switch(
+        "--together",
+        "Randomise all groups at once, each at its own ε: --epsilon women=1,men=3. Lists give one cell a "
+        "position: women=0.5,1,men=1,2.",
+    ),
+]
+"""Whether every group has its own ε."""
+
+
 def read_epsilon(text: str) -> tuple[float, ...] | dict[str, float]:
     """Read what was typed for `--epsilon` before any work: a grid, or a budget for each column.
 
@@ -506,6 +517,37 @@ def read_epsilon(text: str) -> tuple[float, ...] | dict[str, float]:
     if "=" in text:
         return dict(Budget.parse(text).per_column)
     return tuple(parse_grid(text))
+
+
+def read_group_epsilon(text: str) -> dict[str, list[float]]:
+    """Read what was typed for `--epsilon` with `--together`: one ε, several or a grid for each group.
+
+    Examples
+    --------
+    >>> read_group_epsilon("women=1,men=3"), read_group_epsilon("women=0.5,1,men=1:4:2")
+    ({'women': [1.0], 'men': [3.0]}, {'women': [0.5, 1.0], 'men': [1.0, 4.0]})
+    """
+    from epsilens.channels import parse_grid
+
+    typed: dict[str, list[str]] = {}
+    for part in text.split(","):
+        name, given, value = part.rpartition("=")
+        if given and name.strip() in typed:
+            raise InputError(f"`--epsilon` names the group {name.strip()!r} twice. Name it once.")
+        if given:
+            typed[name.strip()] = [value]
+        elif typed:
+            # A further ε of the group before it.
+            typed[next(reversed(typed))].append(value)
+        else:
+            raise InputError(
+                "`--epsilon` must give an ε for each group with `--together`, got none with a name. Write "
+                "--epsilon women=1,men=3."
+            )
+    return {
+        name: [value for one in values for value in parse_grid(one)]
+        for name, values in typed.items()
+    }
 
 
 def on_cluster(address: str | None) -> AbstractContextManager[object]:

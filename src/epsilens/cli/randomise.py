@@ -248,6 +248,11 @@ def _decided_budget(file: Path) -> Budget:
         )
     if chosen.epsilon is None:
         raise InputError("`--decision` recommends no budget. Decide again with other limits.")
+    if chosen.group_epsilons is not None:
+        raise InputError(
+            "`--decision` recommends an ε for each group, and a release here is at one. Randomise each group's "
+            "rows by themselves, with `--epsilon`."
+        )
     given = found.cost.provenance.settings.get("epsilon")
     each = given if isinstance(given, dict) else dict.fromkeys(found.risk.protect, chosen.epsilon)
     budget = Budget({name: float(each[name]) for name in found.risk.protect})

@@ -17,9 +17,11 @@ from epsilens.cli.options import (
     Protect,
     TableOptions,
     Test,
+    Together,
     comma_list,
     on_cluster,
     read_epsilon,
+    read_group_epsilon,
     require_text,
 )
 from epsilens.cli.output import Output, printable
@@ -59,6 +61,7 @@ def whatif(
     epsilon: Annotated[
         str, option("START:STOP:COUNT, lin:START:STOP:COUNT, a list 0.5,1,2, or COL=E.", "GRID")
     ] = DEFAULT_GRID,
+    together: Together = False,
     method: Annotated[
         MethodChoice,
         choice(
@@ -162,7 +165,7 @@ def whatif(
             "Add that, or leave it out."
         )
     require_text(group, option="--group")
-    budget = read_epsilon(epsilon)
+    budget = read_group_epsilon(epsilon) if together else read_epsilon(epsilon)
     protected = comma_list(protect) or (label,)
     in_memory = {
         "--protect": protected != (label,),
@@ -191,6 +194,7 @@ def whatif(
                     **({} if repeats is None else {"repeats": repeats}),
                     "random_state": output.seed,
                     "dependent_groups": "warn" if dependent_groups else "refuse",
+                    "together": together,
                 },
                 progress=progress,
             )
@@ -207,6 +211,7 @@ def whatif(
                 seconds=seconds,
                 everybody=False,
                 dependent_groups="warn" if dependent_groups else "refuse",
+                together=together,
                 progress=progress,
             )
     from epsilens.document import view

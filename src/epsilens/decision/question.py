@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from epsilens._validate import as_at_least_zero, as_between, as_loss_limit, as_share
 from epsilens.document import RiskDocument, WhatIfDocument
 from epsilens.document.decision import Point, joined_points
-from epsilens.document.wording import EVERYBODY
+from epsilens.document.wording import EVERYBODY, whole_group
 from epsilens.errors import InputError, setting
 
 DEFAULT_MAX_ADVANTAGE = 0.1
@@ -167,7 +167,8 @@ def join(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
     difference = _difference(cost, risk)
     if difference is not None:
         raise InputError(f"cost and risk must be of one question, but {difference}")
-    if not any(cell.group == EVERYBODY for cell in cost.cells):
+    cost.require_order()
+    if not any(cell.group == whole_group(cost) for cell in cost.cells):
         raise InputError(
             f"the cost must be that of everybody, group {EVERYBODY!r}: the risk is. Leave out the "
             "groups, or add one with all records."
@@ -223,8 +224,9 @@ def _difference(cost: WhatIfDocument, risk: RiskDocument) -> str | None:
         )
     budgets = [settings.get("epsilon") for settings in (asked, attacked)]
     if any(isinstance(budget, dict) for budget in budgets) and budgets[0] != budgets[1]:
+        each = "group" if asked.get("together") or attacked.get("together") else "column"
         return (
-            "they do not have the same budget for every column. Ask both with the same "
+            f"they do not have the same budget for every {each}. Ask both with the same "
             f"{setting('epsilon')}."
         )
     prints = (cost.provenance.schema_fingerprint, risk.provenance.schema_fingerprint)
@@ -244,6 +246,8 @@ def _difference(cost: WhatIfDocument, risk: RiskDocument) -> str | None:
         list(dict.fromkeys(cell.group for cell in cells if cell.group != EVERYBODY))
         for cells in (cost.cells, risk.group_cells)
     ]
+    if asked.get("together"):
+        groups[0] = [str(name) for name in cost.cells[0].group_epsilons or ()]
     if risk.group_cells and not set(groups[1]) <= set(groups[0]):
         return (
             f"the cost has {_named(groups[0])} and the attack {_named(groups[1])}. Ask both with the same "

@@ -345,6 +345,11 @@ def _randomised(
             "proof_up_to": attack_limit(standings, advantage=PROVES)[0],
         }
     )
+    words.groups = [
+        cell
+        for cell in risk.group_cells
+        if answer.group_epsilons is not None and cell.group_epsilons == answer.group_epsilons
+    ]
     few = cost.has_few_runs and limits.has_cost
     return Candidate(curve, standings, words.said(answer, curve, few=few))
 
@@ -523,6 +528,7 @@ def _recommend(
     return found.model_copy(
         update={
             "epsilon": chosen,
+            "group_epsilons": cell.group_epsilons,
             "delta": cell.delta,
             "holds": True,
             "advantage": here.advantage,

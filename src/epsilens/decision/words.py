@@ -19,6 +19,7 @@ from epsilens.document.clauses import (
     outcome_interval,
 )
 from epsilens.document.decision import Point
+from epsilens.document.risk import GroupRiskCell
 from epsilens.document.wording import (
     at_most_text,
     cost_type,
@@ -58,6 +59,8 @@ class RecommendationWords:
         self.several = several
         # Whether the attack was on models of the same loss.
         self.is_attacked = is_attacked
+        self.groups: Sequence[GroupRiskCell] = ()
+        """What an attacker gets of each group at the recommended budgets, where groups have their own."""
         self.answers = "of the people's answers, all at once" if several else "of the answers"
 
     def said(self, found: Recommendation, curve: MechanismCurve, *, few: bool) -> Recommendation:
@@ -88,6 +91,7 @@ class RecommendationWords:
             details.append(f"At ε = {at} the estimate failed its check and was not measured.")
         details.append(self._people(here))
         details += self._attack(here, found)
+        details += [self._of_group(cell) for cell in self.groups]
         if found.rule == "both" and found.least != found.most:
             details.append(self._range(found))
         details += self._ends(found)
@@ -214,6 +218,16 @@ class RecommendationWords:
             )
         clause = ceiling_clause(risk, many=self.several)
         return clause or f"the ceiling is {_share(here.attack_ceiling)} (proven given its baseline)"
+
+    def _of_group(self, cell: GroupRiskCell) -> str:
+        """Say what is proven of one group at its own ε, and what a holder of its answers guesses."""
+        own = (cell.group_epsilons or {}).get(cell.group)
+        said = f"“{cell.group}” at ε = {epsilon_text(own)}: an advantage of {_share(cell.advantage)} (proven)"
+        if cell.answer_inference_ceiling is not None:
+            said += f", at most {_share(cell.answer_inference_ceiling)} guessed (proven given its baseline)"
+        if cell.holder_rate is not None:
+            said += f"; a holder guesses {percent_text(cell.holder_rate)} (measured)"
+        return f"{said}."
 
     def _range(self, found: Recommendation) -> str:
         assert found.least is not None  # noqa: S101

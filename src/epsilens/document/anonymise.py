@@ -13,10 +13,10 @@ from epsilens.document.federation import FederationDocument
 from epsilens.document.kinds import InspectDocument, ReleaseDocument
 from epsilens.document.mask import MaskDocument
 from epsilens.document.parts import DocumentHead, Provenance
-from epsilens.document.risk import RiskDocument
+from epsilens.document.risk import GroupRiskCell, RiskDocument
 from epsilens.document.training import TrainingDocument
-from epsilens.document.whatif import WhatIfDocument
-from epsilens.document.wording import EVERYBODY, budgets_text
+from epsilens.document.whatif import OutcomeInterval, WhatIfCell, WhatIfDocument
+from epsilens.document.wording import EVERYBODY, budget_text, budgets_text, joined_name
 from epsilens.notes import Note
 
 WITHHELD = "withheld"
@@ -131,6 +131,7 @@ _GRID = re.compile(r"(lin:)?[0-9.,:e+-]*(inf)?")
 
 _D = TypeVar("_D", bound=DocumentHead)
 _R = TypeVar("_R", bound=Recommendation)
+_C = TypeVar("_C", WhatIfCell, OutcomeInterval, GroupRiskCell)
 
 
 class _Names:
@@ -179,12 +180,8 @@ def anonymise(document: _D) -> _D:
 def _anonymous(document: _D, columns: _Names, groups: _Names) -> _D:
     changes: dict[str, object] = {}
     if isinstance(document, WhatIfDocument):
-        changes["cells"] = [
-            cell.model_copy(update={"group": groups(cell.group)}) for cell in document.cells
-        ]
-        changes["intervals"] = [
-            item.model_copy(update={"group": groups(item.group)}) for item in document.intervals
-        ]
+        changes["cells"] = [_in_group(cell, groups) for cell in document.cells]
+        changes["intervals"] = [_in_group(item, groups) for item in document.intervals]
     elif isinstance(document, ReleaseDocument):
         changes["columns"] = [columns(name) for name in document.columns]
         changes["epsilon"] = {columns(name): spent for name, spent in document.epsilon.items()}
@@ -196,17 +193,36 @@ def _anonymous(document: _D, columns: _Names, groups: _Names) -> _D:
         changes["cost"] = cost = _anonymous(document.cost, columns, groups)
         changes["risk"] = _anonymous(document.risk, columns, groups)
         named, numbered = budgets_text(document.cost), budgets_text(cost) or ""
-        changes["recommendation"] = _said_with(document.recommendation, named, numbered)
+        told = [] if named is None else [(named, numbered)]
+        for mine, other in zip(document.cost.cells, cost.cells, strict=True):
+            if mine.group_epsilons is not None and other.group_epsilons is not None:
+                told.append((budget_text(mine), budget_text(other)))
+                pairs = zip(mine.group_epsilons, other.group_epsilons, strict=True)
+                told += [(f"“{name}” at", f"“{number}” at") for name, number in pairs]
+        changes["recommendation"] = _said_with(document.recommendation, told, groups)
         changes["alternatives"] = [
-            _said_with(other, named, numbered) for other in document.alternatives
+            _said_with(other, told, groups) for other in document.alternatives
+        ]
+        changes["mechanisms"] = [
+            curve.model_copy(
+                update={
+                    "cells": [
+                        cell.model_copy(update=_numbered_budgets(cell.group_epsilons, groups))
+                        for cell in curve.cells
+                    ]
+                }
+            )
+            for curve in document.mechanisms
         ]
         if document.lever is not None:
             masked = [columns(name) for name in document.lever.masked]
             changes["lever"] = document.lever.model_copy(update={"masked": masked})
     if isinstance(document, RiskDocument):
-        changes["group_cells"] = [
-            cell.model_copy(update={"group": groups(cell.group)}) for cell in document.group_cells
+        changes["cells"] = [
+            cell.model_copy(update=_numbered_budgets(cell.group_epsilons, groups))
+            for cell in document.cells
         ]
+        changes["group_cells"] = [_in_group(cell, groups) for cell in document.group_cells]
     if isinstance(document, RiskDocument | FederationDocument):
         changes["protect"] = [columns(name) for name in document.protect]
     elif isinstance(document, MaskDocument):
@@ -237,14 +253,36 @@ def _anonymous(document: _D, columns: _Names, groups: _Names) -> _D:
     return document.model_copy(update=changes)
 
 
-def _said_with(chosen: _R, named: str | None, numbered: str) -> _R:
-    """Return a recommendation that names columns by their numbers, without its command."""
-    changes: dict[str, object] = {"command": None}
-    if named is not None:
-        texts = {name: getattr(chosen, name, None) for name in ("sentence", "reason")}
-        changes |= {name: text.replace(named, numbered) for name, text in texts.items() if text}
-        changes["details"] = [text.replace(named, numbered) for text in chosen.details]
-    return chosen.model_copy(update=changes)
+def _numbered_budgets(budgets: dict[str, float] | None, groups: _Names) -> dict[str, object]:
+    """Return the change that names the groups of some budgets by their numbers."""
+    if budgets is None:
+        return {}
+    return {"group_epsilons": {groups(name): own for name, own in budgets.items()}}
+
+
+def _in_group(cell: _C, groups: _Names) -> _C:
+    """Return a cell that names its group, or each of those it joins, by a number."""
+    budgets = _numbered_budgets(cell.group_epsilons, groups)
+    name = cell.group
+    if cell.group_epsilons is not None and name == joined_name(cell.group_epsilons):
+        name = joined_name(groups(part) for part in cell.group_epsilons)
+    else:
+        name = groups(name)
+    return cell.model_copy(update={"group": name, **budgets})
+
+
+def _said_with(chosen: _R, told: list[tuple[str, str]], groups: _Names) -> _R:
+    """Return a recommendation that names columns and groups by their numbers, without its command."""
+
+    def said(text: str) -> str:
+        for named, numbered in told:
+            text = text.replace(named, numbered)
+        return text
+
+    texts = {name: getattr(chosen, name, None) for name in ("sentence", "reason")}
+    changes: dict[str, object] = {name: said(text) for name, text in texts.items() if text}
+    changes |= {"command": None, "details": [said(text) for text in chosen.details]}
+    return chosen.model_copy(update=changes | _numbered_budgets(chosen.group_epsilons, groups))
 
 
 def _numbered(categories: list[str] | None) -> list[str] | None:
@@ -255,7 +293,13 @@ def _numbered(categories: list[str] | None) -> list[str] | None:
 
 def _anonymous_provenance(provenance: Provenance, columns: _Names, groups: _Names) -> Provenance:
     settings = {
-        name: _anonymous_setting(name, value, columns, groups)
+        # With an ε for each group the names beside it are those of groups.
+        name: _anonymous_setting(
+            name,
+            value,
+            groups if name == "epsilon" and provenance.settings.get("together") else columns,
+            groups,
+        )
         for name, value in provenance.settings.items()
     }
     return provenance.model_copy(update={"settings": settings, "schema_fingerprint": None})

@@ -7,7 +7,7 @@ import math
 from typing import Literal
 
 from epsilens.document.risk import RiskCell, RiskDocument
-from epsilens.document.whatif import OutcomeInterval, WhatIfCell, WhatIfDocument
+from epsilens.document.whatif import OutcomeInterval, WhatIfCell, WhatIfDocument, cell_key
 from epsilens.document.wording import (
     EVERYBODY,
     OUTCOME_NAMES,
@@ -396,7 +396,7 @@ def outcome_interval(
     -0.03
     """
     for item in document.intervals:
-        if (item.group, item.epsilon, item.outcome) == (cell.group, cell.epsilon, outcome):
+        if item.outcome == outcome and cell_key(item) == cell_key(cell):
             return None if item.low is None or item.high is None else item
     return None
 

@@ -21,7 +21,12 @@ from epsilens.document.parts import (
 )
 from epsilens.document.risk import RiskCell, RiskDocument
 from epsilens.document.whatif import COST_CHANGES, WhatIfCell, WhatIfDocument, WhatIfMethod
-from epsilens.document.wording import EVERYBODY, epsilon_text, own_budget
+from epsilens.document.wording import (
+    epsilon_text,
+    group_budgets_text,
+    own_budget,
+    whole_group,
+)
 
 MechanismName: TypeAlias = Literal[
     "randomised-response",
@@ -112,7 +117,8 @@ def joined_points(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
     >>> [point.epsilon for point in joined_points(cost, risk)]
     [2.0]
     """
-    costs = {own_budget(cell): cell for cell in cost.cells if cell.group == EVERYBODY}
+    group = whole_group(cost)
+    costs = {own_budget(cell): cell for cell in cost.cells if cell.group == group}
     points = [
         Point(at, costs[at], cell) for cell in risk.cells if (at := own_budget(cell)) in costs
     ]
@@ -137,7 +143,10 @@ class Recommendation(Part):
     protects: Protects = "answer"
     """What the guarantee covers: the protected answers of a person, or the whole record."""
     epsilon: OptionalNonNegative
-    """The recommended budget; null if no budget of the grid meets the limits."""
+    """The recommended budget; null if no budget of the grid meets the limits. Where groups have their own,
+    that of the least protected record."""
+    group_epsilons: dict[StrictStr, NonNegative] | None = None
+    """The recommended budget per protected column of each group, where groups have their own."""
     delta: NonNegative = 0.0
     """The delta of the guarantee; 0 for randomised response."""
     holds: Flag
@@ -206,6 +215,8 @@ def answer_title(answer: Recommendation) -> str:
     'randomised response at ε = 1'
     """
     at = "" if answer.epsilon is None else f" at ε = {epsilon_text(answer.epsilon)}"
+    if answer.group_epsilons is not None:
+        at = f" at {group_budgets_text(answer.group_epsilons, ' ε = ')}"
     return f"{TITLES[answer.mechanism]}{at}"
 
 
@@ -249,6 +260,14 @@ class MechanismCell(Part):
     """How the cost was found; simulation: by private trainings with seeded noise."""
     trusted: Flag = True
     """Whether the checks of the approximation passed."""
+    group_epsilons: dict[StrictStr, NonNegative] | None = None
+    """Privacy budget per protected column of each group, where groups were randomised at once."""
+
+    @property
+    def budget(self) -> float | None:
+        """The budget that the cell is found by: of a record where columns or groups differ."""
+        by_record = self.epsilon is None or self.group_epsilons is not None
+        return self.record_epsilon if by_record else self.epsilon
 
 
 class AuditCheck(Part):

@@ -12,6 +12,7 @@ from epsilens.document.parts import (
     Count,
     DocumentHead,
     Names,
+    NonNegative,
     NumberType,
     OptionalNonNegative,
     OptionalNumber,
@@ -96,6 +97,9 @@ class RiskCell(Part):
     """Mean test accuracy of the shadow models, which train on half of the records."""
     noise_multiplier: OptionalNumber = None
     """For dpsgd, the standard deviation of the noise in units of the clipping bound."""
+    group_epsilons: dict[str, NonNegative] | None = None
+    """Privacy budget per protected column of each group, where every group has its own; the other budgets
+    are then those of the least protected, and so are the advantage and the ceiling."""
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -157,6 +161,12 @@ class RiskDocument(DocumentHead):
 
     kind: Literal["risk"] = "risk"
     """The kind of document."""
+
+    @property
+    def is_together(self) -> bool:
+        """Whether every group is randomised at its own budget."""
+        return any(cell.group_epsilons is not None for cell in self.cells)
+
     baseline: Baseline | None = None
     """The model on all training records, without any privacy."""
     n_models: Count
@@ -191,6 +201,7 @@ def risk_number_types() -> dict[str, NumberType]:
     proven = (
         "epsilon",
         "record_epsilon",
+        "group_epsilons",
         "delta",
         "advantage",
         "asr_ceiling",

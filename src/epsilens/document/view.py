@@ -48,10 +48,12 @@ from epsilens.document.wording import (
     axis_budget,
     bound_text,
     budget_symbol,
+    cell_budget_text,
     change_text,
     cost_type,
     delta_text,
     epsilon_text,
+    group_budgets_text,
     group_label,
     group_names,
     loss_decimals,
@@ -306,6 +308,11 @@ def thinned(items: Sequence[_T], most: int) -> list[_T]:
     return [items[round(number * step)] for number in range(most)]
 
 
+def _budget_head(cell: WhatIfCell | RiskCell, document: WhatIfDocument | RiskDocument) -> str:
+    """Return what the column of budgets is called."""
+    return "ε" if cell.group_epsilons is not None else budget_symbol(document)
+
+
 def cost_rows(document: WhatIfDocument, cell: WhatIfCell) -> tuple[Row, ...]:
     """Write what one budget would cost one group.
 
@@ -329,7 +336,13 @@ def cost_rows(document: WhatIfDocument, cell: WhatIfCell) -> tuple[Row, ...]:
     low, runs = cell.accuracy_change if worst is None else worst.low, interval_text(document, cell)
     accuracy = outcome_text(document, cell, "accuracy") or NOTHING
     rows = [
-        Row("epsilon", budget_symbol(document), epsilon_text(budget), budget, proven),
+        Row(
+            "epsilon",
+            _budget_head(cell, document),
+            cell_budget_text(document, cell),
+            budget,
+            proven,
+        ),
         field_row(cell, "loss_change", change_title(document, "loss"), loss, kind, unit),
         Row("loss_change_range", "9 in 10 runs", runs or NOTHING, None, kind, unit),
         field_row(cell, "loss_change_high", "up to", loss, kind, unit),
@@ -359,7 +372,8 @@ def attack_rows(document: RiskDocument, cell: RiskCell) -> tuple[Row, ...]:
     [('ε', '1'), ('most exposed', '61.0%'), ('p', '0.20')]
     """
     budget, most, row = axis_budget(document, cell), at_most_text, partial(field_row, cell)
-    rows = [Row("epsilon", budget_symbol(document), epsilon_text(budget), budget, "proven")]
+    text = cell_budget_text(document, cell)
+    rows = [Row("epsilon", _budget_head(cell, document), text, budget, "proven")]
     recognised = [
         row("asr_max", "most exposed", percent_text, "measured"),
         row("asr_max_null_q95", "chance reaches", percent_text, "proven"),
@@ -445,7 +459,10 @@ def risk_view(document: RiskDocument) -> View:
         groups = Table(
             "How often an attacker guesses the answers of each group",
             tuple(lines),
-            ("Everybody is randomised. The ceiling of a group is proven given its own baseline.",),
+            (
+                "Everybody is randomised. The ceiling of a group is proven given its own baseline"
+                + (" and its own ε." if document.is_together else "."),
+            ),
         )
         tables = (table, groups.select([key for key in groups.keys if key in _GUESSED]))
     return View(
@@ -534,12 +551,15 @@ def _mechanism_line(curve: MechanismCurve, cell: MechanismCell, chosen: Recommen
     def mistakes(share: float | None) -> str:
         return NOTHING if share is None else f"{round(-1000 * share):+d}".replace("-", "−")
 
-    at = cell.record_epsilon if cell.epsilon is None else cell.epsilon
+    at = cell.budget
+    at_text = NOTHING if at is None else epsilon_text(at)
+    if cell.group_epsilons is not None:
+        at_text = group_budgets_text(cell.group_epsilons)
     low = cell.accuracy_change_low
     return Line(
         (
             text_row("mechanism", "mechanism", TITLES[curve.mechanism].replace(*_SHORTER)),
-            Row("epsilon", "ε", NOTHING if at is None else epsilon_text(at), at, "proven"),
+            Row("epsilon", "ε", at_text, at, "proven"),
             field_row(cell, "advantage", "guess-\nable", at_most_text, "proven"),
             field_row(cell, "accuracy_change", "mistakes", mistakes, "estimated"),
             Row("accuracy_change_low", "up to", mistakes(low), low, "estimated"),

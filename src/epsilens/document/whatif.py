@@ -17,7 +17,7 @@ from epsilens.document.parts import (
     OptionalNumber,
     Part,
 )
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 
 BODY = "body"
 """The setting that says what was declared of a network's body, the layers before its head."""
@@ -30,7 +30,7 @@ WhatIfMethod: TypeAlias = Literal[
 ]
 
 
-OPTIONAL_KEYS = frozenset({"number_type"})
+OPTIONAL_KEYS = frozenset({"number_type", "group_epsilons"})
 """Keys of a cell that are written only where they say something."""
 
 
@@ -50,9 +50,9 @@ class WhatIfCell(Part):
     group: StrictStr
     """The group whose protected columns are randomised."""
     epsilon: OptionalNonNegative
-    """Privacy budget per protected column; null when the columns have different budgets."""
+    """Privacy budget per protected column; null when columns or groups have different budgets."""
     record_epsilon: NonNegative
-    """Privacy budget of a whole record: the sum over its protected columns."""
+    """Privacy budget of a whole record: the sum over its protected columns; the largest of the groups."""
     method: WhatIfMethod
     """The method that was really used; output-perturbation for a published model."""
     loss_change: OptionalNumber
@@ -74,6 +74,8 @@ class WhatIfCell(Part):
     number_type: Literal["measured", "estimated"] | None = None
     """For the method curve: measured where models were trained, estimated where it is interpolated. Left out
     where one type holds for all cells."""
+    group_epsilons: dict[StrictStr, NonNegative] | None = None
+    """Privacy budget per protected column of each group, where groups were randomised at once."""
 
 
 class OutcomeInterval(Part):
@@ -89,12 +91,26 @@ class OutcomeInterval(Part):
     """The group of the cell."""
     epsilon: OptionalNonNegative
     """The privacy budget of the cell."""
+    group_epsilons: dict[StrictStr, NonNegative] | None = None
+    """Privacy budget of each group of the cell, where groups were randomised at once."""
     outcome: Literal["accuracy", "auc", "loss_gap", "accuracy_gap"]
     """Which outcome the interval is for."""
     low: OptionalNumber
     """5 % end of the change that one realised run shows."""
     high: OptionalNumber
     """95 % end of the change that one realised run shows."""
+
+
+def cell_key(cell: WhatIfCell | OutcomeInterval) -> tuple[object, ...]:
+    """Return what tells a cell, or the cell of an interval, from the others of its document.
+
+    Examples
+    --------
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact", loss_change=0.0)
+    >>> cell_key(cell)
+    ('all', 1.0)
+    """
+    return (cell.group, cell.epsilon, *(cell.group_epsilons or {}).items())
 
 
 class WhatIfDocument(DocumentHead):
@@ -165,6 +181,21 @@ class WhatIfDocument(DocumentHead):
                 'WhatIf(module, body="retrained").'
             )
 
+    def require_order(self) -> None:
+        """Refuse to choose among cells that their least protected group does not tell apart.
+
+        Raises
+        ------
+        InputError
+            If groups have their own ε and two cells the same largest one.
+        """
+        largest = [cell.record_epsilon for cell in self.cells if cell.group_epsilons is not None]
+        if len(set(largest)) < len(largest):
+            raise InputError(
+                "to choose among ε of several groups, each position of the lists needs another largest ε: "
+                f"the advantage is that of the least protected group. Change {setting('epsilon')}."
+            )
+
     def answered(self) -> WhatIfDocument:
         """Return what may be shown as an answer: cells that failed their checks without numbers.
 
@@ -178,9 +209,9 @@ class WhatIfDocument(DocumentHead):
         None
         """
         nothing = dict.fromkeys(COST_CHANGES)
-        failed = {(cell.group, cell.epsilon) for cell in self.cells if not cell.trusted}
+        failed = {cell_key(cell) for cell in self.cells if not cell.trusted}
         cells = [cell if cell.trusted else cell.model_copy(update=nothing) for cell in self.cells]
-        kept = [item for item in self.intervals if (item.group, item.epsilon) not in failed]
+        kept = [item for item in self.intervals if cell_key(item) not in failed]
         return self.model_copy(update={"cells": cells, "intervals": kept})
 
 
@@ -222,7 +253,7 @@ def whatif_number_types(*, retrained: bool, is_about_privacy: bool = True) -> di
     >>> whatif_number_types(retrained=True)["loss_change"]
     'measured'
     """
-    budgets = ("epsilon", "record_epsilon") if is_about_privacy else ()
+    budgets = ("epsilon", "record_epsilon", "group_epsilons") if is_about_privacy else ()
     types: dict[str, NumberType] = dict.fromkeys(budgets, "proven")
     types |= dict.fromkeys(("loss", "accuracy", "auc"), "measured")
     cost: NumberType = "measured" if retrained else "estimated"

@@ -7,11 +7,11 @@ A number that is not known is a dash. Bounds are rounded so that they still hold
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from epsilens.document.parts import NumberType
-from epsilens.document.risk import RiskCell, RiskDocument
+from epsilens.document.risk import GroupRiskCell, RiskCell, RiskDocument
 from epsilens.document.whatif import WhatIfCell, WhatIfDocument
 
 # --- How every number is written: rounded once, here, for every sentence, table and chart ---
@@ -206,6 +206,19 @@ def rounds_to_zero(value: float, *, decimals: int) -> bool:
 
 EVERYBODY = "all"
 """The package's own name for the group of everybody."""
+
+
+def joined_name(names: Iterable[str]) -> str:
+    """Name several groups that are randomised at once.
+
+    Examples
+    --------
+    >>> joined_name(["women", "men"])
+    'women + men'
+    """
+    return " + ".join(names)
+
+
 FEWEST_RUNS = 19
 """With fewer retrainings not even the largest of them is an upper end at 95 %."""
 Outcome: TypeAlias = Literal["loss", "accuracy", "auc", "loss_gap", "accuracy_gap"]
@@ -338,7 +351,7 @@ def budgets_text(document: WhatIfDocument) -> str | None:
     'smokes = 0.05, sex = 0.1'
     """
     asked = document.provenance.settings.get("epsilon")
-    if not isinstance(asked, dict):
+    if not isinstance(asked, dict) or document.provenance.settings.get("together"):
         return None
     return ", ".join(f"{name} = {epsilon_text(float(value))}" for name, value in asked.items())
 
@@ -361,7 +374,7 @@ def spending_text(document: WhatIfDocument, cell: WhatIfCell) -> str:
 
 
 def own_budget(cell: WhatIfCell | RiskCell) -> float:
-    """Give the budget of a cell: per column, or of a whole record where the columns differ.
+    """Give the budget of a cell: per column, or of a whole record where columns or groups differ.
 
     Examples
     --------
@@ -369,7 +382,8 @@ def own_budget(cell: WhatIfCell | RiskCell) -> float:
     >>> own_budget(RiskCell(epsilon=None, mechanism="rr", record_epsilon=1.5))
     1.5
     """
-    budget = cell.record_epsilon if cell.epsilon is None else cell.epsilon
+    by_record = cell.epsilon is None or cell.group_epsilons is not None
+    budget = cell.record_epsilon if by_record else cell.epsilon
     assert budget is not None  # noqa: S101  # every cell has one of the two
     return budget
 
@@ -439,7 +453,9 @@ def budget_title(document: WhatIfDocument | RiskDocument) -> str:
 
 
 def budget_symbol(document: WhatIfDocument | RiskDocument) -> str:
-    """Return the symbol of a budget; where columns differ, it is that of a whole record."""
+    """Return the symbol of a budget; where columns or groups differ, it is that of a whole record."""
+    if any(cell.group_epsilons is not None for cell in document.cells):
+        return "ε of the least protected record"
     return "ε of a record" if any(cell.epsilon is None for cell in document.cells) else "ε"
 
 
@@ -540,12 +556,52 @@ def budget_text(cell: WhatIfCell | RiskCell) -> str:
     ...                        loss_change=0.1))
     'ε = 1 for each column (ε = 2 for a record)'
     """
+    if cell.group_epsilons is not None:
+        text = group_budgets_text(cell.group_epsilons, " ε = ")
+        if cell.record_epsilon is not None and not math.isclose(
+            max(cell.group_epsilons.values()), cell.record_epsilon
+        ):
+            text += f" for each column (up to ε = {epsilon_text(cell.record_epsilon)} for a record)"
+        return text
     if cell.epsilon is None:
         return f"ε = {epsilon_text(cell.record_epsilon)} for a record"
     text = f"ε = {epsilon_text(cell.epsilon)}"
     if cell.record_epsilon is not None and not math.isclose(cell.epsilon, cell.record_epsilon):
         text += f" for each column (ε = {epsilon_text(cell.record_epsilon)} for a record)"
     return text
+
+
+def group_budgets_text(budgets: Mapping[str, float], between: str = " ") -> str:
+    """Write the budget of every group that is randomised at its own.
+
+    Examples
+    --------
+    >>> group_budgets_text({"women": 1.0, "men": 3.0}), group_budgets_text({"women": 1.0}, " ε = ")
+    ('women 1, men 3', 'women ε = 1')
+    """
+    return ", ".join(f"{name}{between}{epsilon_text(own)}" for name, own in budgets.items())
+
+
+def cell_budget_text(document: WhatIfDocument | RiskDocument, cell: WhatIfCell | RiskCell) -> str:
+    """Write the budget of a cell in a table: of every group where they differ, else one number."""
+    if isinstance(cell, GroupRiskCell) and cell.epsilon is not None:
+        return epsilon_text(cell.epsilon)
+    if cell.group_epsilons is not None:
+        return group_budgets_text(cell.group_epsilons)
+    return epsilon_text(axis_budget(document, cell))
+
+
+def whole_group(document: WhatIfDocument) -> str:
+    """Name the group that a risk is compared with: everybody, or all groups that are randomised at once.
+
+    Examples
+    --------
+    >>> from epsilens.document import example_document
+    >>> whole_group(example_document("whatif"))
+    'all'
+    """
+    joined = (cell.group for cell in document.cells if cell.group_epsilons is not None)
+    return next(joined, EVERYBODY)
 
 
 def sentence_case(text: str) -> str:

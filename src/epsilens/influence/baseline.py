@@ -22,7 +22,7 @@ from epsilens.document import Baseline as BaselineNumbers
 from epsilens.errors import ApproximationWarning, EstimateNotTrustworthyError, InputError, setting
 from epsilens.influence.evaluation import LARGEST_CONDITION, Evaluation, Outcomes
 from epsilens.influence.inverse_hessian import HessianOperator
-from epsilens.influence.label_noise import LabelNoise, summarise_group
+from epsilens.influence.label_noise import LabelNoise, mix_noises, summarise_group
 from epsilens.influence.wide import Space, curvature_finder, curvatures_at, is_wide
 from epsilens.models import Curvature, Design, Problem, minimise
 from epsilens.models.label import Label, encode_test_label, own_class_weights, read_label
@@ -123,7 +123,16 @@ class TrainedModel:
         )
 
     def group_noises(self, groups: Sequence[Any], *, with_grams: bool = True) -> list[LabelNoise]:
-        """Return every group's records, summed by label."""
+        """Return every group's records, summed by label, and by part where a group has parts."""
+        parts = [part for group in groups for part in group.members]
+        found = iter(self.part_noises(parts, with_grams=with_grams))
+        return [
+            mix_noises([next(found) for _ in group.parts]) if group.parts else next(found)
+            for group in groups
+        ]
+
+    def part_noises(self, groups: Sequence[Any], *, with_grams: bool = True) -> list[LabelNoise]:
+        """Return the records of groups without parts, summed by label."""
         raise NotImplementedError
 
     def for_question(self, label: Label, groups: Sequence[Any]) -> Self:
@@ -170,8 +179,8 @@ class BaselineModel(TrainedModel):
     penalty_per_record: float
     weight_unit: float
 
-    def group_noises(self, groups: Sequence[Any], *, with_grams: bool = True) -> list[LabelNoise]:
-        """Return every group's records, summed by label."""
+    def part_noises(self, groups: Sequence[Any], *, with_grams: bool = True) -> list[LabelNoise]:
+        """Return the records of groups without parts, summed by label."""
         codes, values = self.label.domain()
         statistics = self.problem.loss.statistic(values)
         return [

@@ -311,7 +311,7 @@ def general_point_table(
     """
     alternatives = objective.alternatives
     v = direction
-    K, k = objective.problem.loss.n_outputs, len(objective.channel)
+    K, k = objective.problem.loss.n_outputs, objective.n_labels
     added = (v.reshape(K, -1) @ alternatives.blocks.T).T  # (V, K)
     changed = alternatives.changed()
     n_features = len(alternatives.sizes)
@@ -319,7 +319,7 @@ def general_point_table(
     contributions = np.zeros((objective.problem.n_rows, n_sets))
     for chunk in objective.chunks(theta):
         c, V = chunk.weights.shape
-        slopes = objective.trained.slopes(chunk.flat, chunk.flat_y).reshape(c, V, k, K)
+        slopes = chunk.part.trained.slopes(chunk.flat, chunk.flat_y).reshape(c, V, k, K)
         along = alternatives.base.take(chunk.rows).predict(v)[:, None, :] + added
         effect = np.einsum("ivck,ivk->ivc", slopes, along)
         truth, label = alternatives.codes[chunk.rows], objective.labels[chunk.rows]

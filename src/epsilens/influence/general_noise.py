@@ -21,10 +21,10 @@ from epsilens.models import Curvature
 _DRAW_NUMBERS = 1 << 21
 
 
-def _slope_table(objective: PerturbedObjective, chunk: Chunk) -> FloatArray:
+def _slope_table(chunk: Chunk) -> FloatArray:
     """Return the slope of every alternative, (c, V, k, K)."""
     c, V = chunk.weights.shape
-    slopes = objective.trained.slopes(chunk.flat, chunk.flat_y)
+    slopes = chunk.part.trained.slopes(chunk.flat, chunk.flat_y)
     return slopes.reshape(c, V, *slopes.shape[1:])
 
 
@@ -61,8 +61,8 @@ def general_noise_terms(
     for chunk in objective.chunks(theta):
         sample = objective.weights[chunk.rows]
         chances = chunk.weights / np.where(sample > 0, sample, 1.0)[:, None]
-        slopes = _slope_table(objective, chunk) * sample[:, None, None, None]
-        curvatures = objective.trained.curvatures(chunk.flat, chunk.flat_y)
+        slopes = _slope_table(chunk) * sample[:, None, None, None]
+        curvatures = chunk.part.trained.curvatures(chunk.flat, chunk.flat_y)
         c, V = chunk.weights.shape
         curvatures = curvatures.reshape(c, V, *curvatures.shape[1:]) * sample.reshape(
             -1, 1, 1, 1, 1
@@ -80,7 +80,7 @@ def general_noise_terms(
         )
         first += objective.pull(chunk, moved) / n**2
         spread = _forms(objective, chunk, sigma)
-        bent = objective.trained.thirds(
+        bent = chunk.part.trained.thirds(
             chunk.flat,
             chunk.flat_y,
             spread.reshape(-1, *spread.shape[2:]),
@@ -174,7 +174,7 @@ def gradient_covariance(objective: PerturbedObjective, theta: FloatArray) -> Flo
     total = np.zeros((len(theta), len(theta)))
     for chunk in objective.chunks(theta):
         sample = objective.weights[chunk.rows]
-        slopes = _slope_table(objective, chunk)
+        slopes = _slope_table(chunk)
         second = np.einsum("ic,ivck,ivcl->ivkl", chunk.reports, slopes, slopes)
         total += objective.gram(chunk, (chunk.weights * sample[:, None])[:, :, None, None] * second)
         mean = np.einsum("iv,ic,ivck->ivk", chunk.weights, chunk.reports, slopes)
@@ -206,10 +206,10 @@ class Balance:
 def class_gradients(objective: PerturbedObjective, theta: FloatArray) -> FloatArray:
     """Return the expected sum of gradients of the records reported as each class, (k, K·p)."""
     problem = objective.problem
-    k = len(objective.channel)
+    k = objective.n_labels
     result = np.zeros((k, len(theta)))
     for chunk in objective.chunks(theta):
-        slopes = _slope_table(objective, chunk)
+        slopes = _slope_table(chunk)
         for c in range(k):
             chance = chunk.weights * chunk.reports[:, c, None]
             result[c] += objective.pull(chunk, chance[:, :, None] * slopes[:, :, c])
@@ -270,23 +270,24 @@ def draw_gradient_noise(
     """
     problem, n = objective.problem, objective.problem.n_rows
     K, p = problem.loss.n_outputs, problem.design.n_columns
-    V = objective.joint.shape[1]
+    V = len(objective.alternatives.blocks)
     # Along a direction every record is one number an output.
     along = None if direction is None else direction.reshape(K, p)
     blocks = objective.alternatives.blocks
     total = np.zeros((K, p if along is None else 1, n_draws))
     expected = np.zeros(K * p)
-    counts = np.zeros((len(objective.channel), n_draws))
+    counts = np.zeros((objective.n_labels, n_draws))
     n_changed = np.zeros(n_draws, dtype=np.int64)
     kept_labels, kept_values = [np.zeros((0, n_kept), np.int16)], [np.zeros((0, n_kept), np.int16)]
+    kept_rows: list[NDArray[np.intp]] = []
     member = 0
     step = max(64, _DRAW_NUMBERS // n_draws)
-    feature_ends = np.cumsum(objective.joint, axis=1)
-    label_ends = np.cumsum(objective.channel, axis=1)
     # Other reports than values, such as bits, are never the truth itself.
-    n_changed += objective.joint.shape[0] != V
+    n_changed += len(objective.parts[0].joint) != V
     for whole in objective.chunks(theta):
-        slopes = _slope_table(objective, whole)
+        feature_ends = np.cumsum(whole.part.joint, axis=1)
+        label_ends = np.cumsum(whole.part.channel, axis=1)
+        slopes = _slope_table(whole)
         expected += objective.pull(whole, whole.averaged(slopes.reshape(-1, *slopes.shape[2:])))
         for start in range(0, len(whole.rows), step):
             part = slice(start, start + step)
@@ -303,6 +304,7 @@ def draw_gradient_noise(
                 truth = objective.alternatives.codes[rows]
                 values = _pick(generator, feature_ends[truth], size)
                 n_changed += (values != truth[:, None]).sum(axis=0)
+            kept_rows.append(rows)
             kept_labels.append(labels[:, :n_kept].astype(np.int16))
             kept_values.append(values[:, :n_kept].astype(np.int16))
             table = slopes[part] * objective.weights[rows, None, None, None]
@@ -313,7 +315,7 @@ def draw_gradient_noise(
                 weights = balance.count_weights[rows]
                 for c in range(len(counts)):
                     counts[c] += weights @ (labels == c)
-                    counts[c] -= weights @ objective.channel[objective.labels[rows], c]
+                    counts[c] -= weights @ whole.reports[part, c]
             for k in range(K):
                 drawn = np.take_along_axis(table[:, :, k], choice, axis=1)
                 if along is None:
@@ -333,10 +335,12 @@ def draw_gradient_noise(
     if balance is not None:
         pulls = balance.pulls if along is None else (balance.pulls @ along.ravel())[:, None]
         deviation += pulls.T @ counts / n
+    # Part after part was drawn; the records of a run stand in the order of the table.
+    order = np.argsort(np.concatenate(kept_rows)) if kept_rows else np.zeros(0, dtype=np.intp)
     return DrawnRuns(
         deviations=deviation.astype(np.float32),
-        labels=np.concatenate(kept_labels),
-        values=np.concatenate(kept_values),
+        labels=np.concatenate(kept_labels)[order],
+        values=np.concatenate(kept_values)[order],
         untouched=n_changed == 0,
     )
 

@@ -14,7 +14,7 @@ from epsilens._types import BoolArray
 from epsilens._validate import as_mask, require_column, require_unique
 from epsilens.data.expressions import QUOTE_TEXT, parse_expression
 from epsilens.data.frames import to_pandas, to_vector
-from epsilens.document.wording import EVERYBODY
+from epsilens.document.wording import EVERYBODY, joined_name
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning, phrase, setting
 from epsilens.notes import Note
 
@@ -40,17 +40,25 @@ class Group:
         The columns its expression mentions; empty for a mask.
     test_mask : array of bool, shape (m,), optional
         Its members among the test rows, for the gaps; known for an expression.
+    parts : tuple of Group
+        The disjoint groups it is made of, each randomised at its own ε; empty for a group at one ε.
     """
 
     name: str
     mask: BoolArray
     columns: frozenset[str]
     test_mask: Any = None
+    parts: tuple[Group, ...] = ()
 
     @property
     def size(self) -> int:
         """How many training rows it has."""
         return int(self.mask.sum())
+
+    @property
+    def members(self) -> tuple[Group, ...]:
+        """The groups at one ε each that it is made of: itself, unless it has parts."""
+        return self.parts or (self,)
 
 
 def read_groups(
@@ -86,6 +94,45 @@ def read_groups(
         require_everybody(name, int(checked.sum()), n_rows=n_rows)
         result.append(Group(name, checked, columns, test_mask))
     return result
+
+
+def join_groups(groups: Sequence[Group]) -> Group:
+    """Return disjoint groups as one whose parts are randomised at once, each at its own ε.
+
+    Raises
+    ------
+    InputError
+        If a training row is in two of the groups.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> one = Group("women", np.array([True, False, False]), frozenset())
+    >>> other = Group("men", np.array([False, True, False]), frozenset())
+    >>> joined = join_groups([one, other])
+    >>> joined.name, joined.size
+    ('women + men', 2)
+    """
+    for place, one in enumerate(groups):
+        for other in groups[place + 1 :]:
+            require_disjoint(one.name, other.name, int((one.mask & other.mask).sum()))
+    known = [group.test_mask for group in groups if group.test_mask is not None]
+    return Group(
+        name=joined_name([group.name for group in groups]),
+        mask=np.any([group.mask for group in groups], axis=0),
+        columns=frozenset().union(*(group.columns for group in groups)),
+        test_mask=np.any(known, axis=0) if len(known) == len(groups) else None,
+        parts=tuple(groups),
+    )
+
+
+def require_disjoint(one: str, other: str, n_shared: int) -> None:
+    """Refuse two groups that share training rows: nobody can have two ε."""
+    if n_shared:
+        raise InputError(
+            f"groups that are randomised together must not overlap, but {n_shared} training rows are in "
+            f"both {one!r} and {other!r}. Give every row to one group."
+        )
 
 
 def named_groups(groups: object, kinds: str, *, example: str) -> dict[str, object]:

@@ -14,7 +14,7 @@ of the gradient and b a bias of second order. The mean change of the test loss g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -256,6 +256,81 @@ class LabelNoise:
         )
 
 
+@dataclass(frozen=True, repr=False)
+class MixedNoise(LabelNoise):
+    """Disjoint groups, each with a channel of its own: their noise is independent and adds up.
+
+    A channel is here a stack of them, (n_parts, k, k), one for each part. `pulls`, `grams` and
+    `counts` have the labels of the first part, then those of the second, and so on; `mask` and `codes`
+    are empty.
+
+    Attributes
+    ----------
+    parts : tuple of LabelNoise
+    """
+
+    parts: tuple[LabelNoise, ...] = ()
+
+    def shift(self, channel: FloatArray) -> FloatArray:
+        """Return by how much the linear term moves on average, (K·p,)."""
+        moved: FloatArray = np.sum(
+            [part.shift(own) for part, own in zip(self.parts, channel, strict=True)], axis=0
+        )
+        return moved
+
+    def variances(self, channel: FloatArray) -> FloatArray:
+        """Return the covariance of the reported statistic, part by part, (n_parts·k, K, K)."""
+        return np.concatenate(
+            [part.variances(own) for part, own in zip(self.parts, channel, strict=True)]
+        )
+
+    def expected_changes(self, channel: FloatArray) -> float:
+        """Return how many labels of all parts a real draw changes on average."""
+        return sum(
+            part.expected_changes(own) for part, own in zip(self.parts, channel, strict=True)
+        )
+
+    def squares_along(self, problem: LinearObjective, direction: FloatArray) -> FloatArray:
+        """Return the sums of squares of every part, (n_parts·k, K, K)."""
+        return np.concatenate([part.squares_along(problem, direction) for part in self.parts])
+
+
+def mix_noises(parts: Sequence[LabelNoise]) -> MixedNoise:
+    """Return the noise of disjoint groups that are randomised at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsilens.models import Design, LogisticLoss, Problem
+    >>> problem = Problem(Design.plain(np.eye(2)), np.ones(2), LogisticLoss(), np.zeros(2))
+    >>> codes, values = np.array([0, 1]), np.array([[0.0], [1.0]])
+    >>> first, second = (summarise_group(problem, codes, values, codes == u) for u in (0, 1))
+    >>> quiet, noisy = np.array([[0.75, 0.25], [0.25, 0.75]]), np.full((2, 2), 0.5)
+    >>> mix_noises([first, second]).shift(np.stack([quiet, noisy]))
+    array([ 0.125, -0.25 ])
+    """
+    return MixedNoise(
+        mask=np.zeros(0, dtype=bool),
+        codes=np.zeros(0, dtype=np.int64),
+        statistics=parts[0].statistics,
+        pulls=np.hstack([part.pulls for part in parts]),
+        grams=np.concatenate([part.grams for part in parts]),
+        evenness=min(part.evenness for part in parts),
+        counts=np.concatenate([part.counts for part in parts]),
+        parts=tuple(parts),
+    )
+
+
+def _by_part(
+    noise: MixedNoise, channels: list[FloatArray], seed: np.random.SeedSequence
+) -> Iterator[tuple[LabelNoise, list[FloatArray], np.random.SeedSequence]]:
+    """Yield every part with its own channels and a seed of its own."""
+    # A single part draws as it would by itself.
+    seeds = [seed] if len(noise.parts) == 1 else seed.spawn(len(noise.parts))
+    for place, (part, own) in enumerate(zip(noise.parts, seeds, strict=True)):
+        yield part, [channel[place] for channel in channels], own
+
+
 def summarise_group(
     problem: Problem,
     codes: NDArray[np.int64],
@@ -480,6 +555,14 @@ def draw_linear_noise(
     >>> drawn.shape, bool(np.abs(drawn.mean(axis=2)).max() < 0.02)
     ((1, 2, 2000), True)
     """
+    if isinstance(noise, MixedNoise):
+        drawn = [
+            draw_linear_noise(
+                problem, part, own, n_draws=n_draws, seed=its_seed, direction=direction
+            )
+            for part, own, its_seed in _by_part(noise, channels, seed)
+        ]
+        return np.asarray(np.sum(drawn, axis=0), dtype=np.float32)
     assert isinstance(problem, Problem)  # noqa: S101  (only for records in memory)
     rows = np.flatnonzero(noise.mask)
     n_outputs = noise.statistics.shape[1]
@@ -669,6 +752,8 @@ def draw_runs(
     n_draws : int
     seed : SeedSequence
     """
+    if isinstance(noise, MixedNoise):
+        return _draw_mixed_runs(problem, noise, channels, n_draws=n_draws, seed=seed)
     size = problem.n_parameters
     flips = [flip_probability(channel) for channel in channels]
     if size > _LARGEST_ROOT or any(flip is None for flip in flips):
@@ -687,6 +772,29 @@ def draw_runs(
     )
     untouched = {e: n_changed[position] == 0 for position, e in enumerate(few)}
     return LinearNoise(noise, channels, standard, dict(zip(few, drawn, strict=True)), untouched)
+
+
+def _draw_mixed_runs(
+    problem: LinearObjective,
+    noise: MixedNoise,
+    channels: list[FloatArray],
+    *,
+    n_draws: int,
+    seed: np.random.SeedSequence,
+) -> LinearNoise:
+    """Draw the runs of every part by itself and add them up."""
+    parts = [
+        draw_runs(problem, part, own, n_draws=n_draws, seed=its_seed)
+        for part, own, its_seed in _by_part(noise, channels, seed)
+    ]
+    drawn, untouched = {}, {}
+    for e in range(len(channels)):
+        # Where every part changes many labels, their sum is as normal as they are.
+        if any(e in part.drawn for part in parts):
+            drawn[e] = np.sum([part.deviations(e) for part in parts], axis=0).astype(np.float32)
+            if all(e in part.untouched for part in parts):
+                untouched[e] = np.all([part.untouched[e] for part in parts], axis=0)
+    return LinearNoise(noise, channels, parts[0].standard, drawn, untouched)
 
 
 def draw_along(
@@ -712,6 +820,12 @@ def draw_along(
     n_draws : int
     seed : SeedSequence
     """
+    if isinstance(noise, MixedNoise):
+        parts = [
+            draw_along(problem, part, own, direction, n_draws=n_draws, seed=its_seed)
+            for part, own, its_seed in _by_part(noise, channels, seed)
+        ]
+        return np.asarray(np.sum(parts, axis=0))
     flips = [flip_probability(channel) for channel in channels]
     if any(flip is None for flip in flips):
         runs = draw_linear_noise(

@@ -184,8 +184,31 @@ _CHUNK_NUMBERS = 1 << 18
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class RandomisedRecords:
+    """Records that go through the same channels.
+
+    Parameters
+    ----------
+    mask : array of bool, shape (n,)
+        Which training records they are.
+    joint : array of shape (U, V)
+        The probability of every alternative for every true joint value of the protected columns;
+        U = V unless the mechanism reports something else than a value.
+    channel : array of shape (k, k)
+        The channel over labels; 1×1 if the label is not protected.
+    trained : OwnLabel or Reports
+        The losses of their possible reports.
+    """
+
+    mask: BoolArray
+    joint: FloatArray
+    channel: FloatArray
+    trained: OwnLabel | Reports
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class Chunk:
-    """Some records of the group with all their alternatives, at given parameters.
+    """Some records of one part with all their alternatives, at given parameters.
 
     Attributes
     ----------
@@ -197,6 +220,8 @@ class Chunk:
         Probabilities of the reported labels.
     y : array of shape (c,)
         The true labels.
+    part : RandomisedRecords
+        The part that they belong to.
     """
 
     rows: NDArray[np.intp]
@@ -204,6 +229,7 @@ class Chunk:
     weights: FloatArray
     reports: FloatArray
     y: FloatArray
+    part: RandomisedRecords
 
     @property
     def flat_y(self) -> FloatArray:
@@ -238,15 +264,8 @@ class PerturbedObjective:
         The true labels as the loss sees them.
     labels : array of int, shape (n,)
         Their codes; all 0 if the label is not protected.
-    mask : array of bool, shape (n,)
-        The group S.
-    joint : array of shape (U, V)
-        The probability of every alternative for every true joint value of the protected columns;
-        U = V unless the mechanism reports something else than a value.
-    channel : array of shape (k, k)
-        The channel over labels; 1×1 if the label is not protected.
-    trained : OwnLabel or Reports
-        The losses of the group's possible reports.
+    parts : tuple of RandomisedRecords
+        The group S: one part, or several disjoint ones with channels of their own.
     weights : array of shape (n,)
         Sample weights of the group's records, before any class weight.
     rest_weights : array of shape (n,)
@@ -257,18 +276,20 @@ class PerturbedObjective:
     alternatives: Alternatives
     y: FloatArray
     labels: NDArray[np.int64]
-    mask: BoolArray
-    joint: FloatArray
-    channel: FloatArray
-    trained: OwnLabel | Reports
+    parts: tuple[RandomisedRecords, ...]
     weights: FloatArray
     rest_weights: FloatArray
-    _members: NDArray[np.intp] = field(init=False)
+    mask: BoolArray = field(init=False)
     _others: NDArray[np.intp] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_members", np.flatnonzero(self.mask))
+        object.__setattr__(self, "mask", np.any([part.mask for part in self.parts], axis=0))
         object.__setattr__(self, "_others", np.flatnonzero(~self.mask))
+
+    @property
+    def n_labels(self) -> int:
+        """How many labels a record can report; 1 if the label is not protected."""
+        return len(self.parts[0].channel)
 
     @property
     def is_quadratic(self) -> bool:
@@ -278,7 +299,7 @@ class PerturbedObjective:
     @property
     def is_convex(self) -> bool:
         """Whether the objective has one minimum."""
-        return self.trained.is_convex
+        return all(part.trained.is_convex for part in self.parts)
 
     def reach(self, steps: FloatArray) -> FloatArray:
         """Return the largest distance that a step moves a predictor."""
@@ -287,22 +308,25 @@ class PerturbedObjective:
 
     def chunks(self, theta: FloatArray) -> Iterator[Chunk]:
         """Yield the group's records, some at a time, with their alternatives."""
-        V, k = self.joint.shape[1], len(self.channel)
+        V, k = len(self.alternatives.blocks), self.n_labels
         K = self.problem.loss.n_outputs
         step = max(1, _CHUNK_NUMBERS // (V * k * K * K))
         added = (theta.reshape(K, -1) @ self.alternatives.blocks.T).T
         base = self.alternatives.base
-        for start in range(0, len(self._members), step):
-            rows = self._members[start : start + step]
-            own = base.take(rows).predict(theta)
-            truth = self.alternatives.codes[rows]
-            yield Chunk(
-                rows=rows,
-                predictor=own[:, None, :] + added[None, :, :],
-                weights=self.weights[rows, None] * self.joint[truth],
-                reports=self.channel[self.labels[rows]],
-                y=self.y[rows],
-            )
+        for part in self.parts:
+            members = np.flatnonzero(part.mask)
+            for start in range(0, len(members), step):
+                rows = members[start : start + step]
+                own = base.take(rows).predict(theta)
+                truth = self.alternatives.codes[rows]
+                yield Chunk(
+                    rows=rows,
+                    predictor=own[:, None, :] + added[None, :, :],
+                    weights=self.weights[rows, None] * part.joint[truth],
+                    reports=part.channel[self.labels[rows]],
+                    y=self.y[rows],
+                    part=part,
+                )
 
     def rest(self, theta: FloatArray) -> Iterator[tuple[NDArray[np.intp], FloatArray]]:
         """Yield everybody else, some at a time, with their predictors."""
@@ -315,7 +339,8 @@ class PerturbedObjective:
         """Return F_{S,ε}(θ), for tests and line searches."""
         total = 0.0
         for chunk in self.chunks(theta):
-            total += float(chunk.averaged(self.trained.losses(chunk.flat, chunk.flat_y)).sum())
+            losses = chunk.part.trained.losses(chunk.flat, chunk.flat_y)
+            total += float(chunk.averaged(losses).sum())
         for rows, s in self.rest(theta):
             own = self.problem.loss.value(s, self.y[rows])
             total += float(self.rest_weights[rows] @ own)
@@ -326,7 +351,8 @@ class PerturbedObjective:
         at = theta[:, 0]
         total = np.zeros_like(at)
         for chunk in self.chunks(at):
-            total += self.pull(chunk, chunk.averaged(self.trained.slopes(chunk.flat, chunk.flat_y)))
+            slopes = chunk.part.trained.slopes(chunk.flat, chunk.flat_y)
+            total += self.pull(chunk, chunk.averaged(slopes))
         for rows, s in self.rest(at):
             own = self.problem.loss.slope(s, self.y[rows])
             total += self.problem.design.take(rows).pull(self.rest_weights[rows, None] * own)
@@ -360,9 +386,8 @@ class PerturbedObjective:
         q = len(theta)
         total = np.zeros((q, q))
         for chunk in self.chunks(theta):
-            total += self.gram(
-                chunk, chunk.averaged(self.trained.curvatures(chunk.flat, chunk.flat_y))
-            )
+            curvatures = chunk.part.trained.curvatures(chunk.flat, chunk.flat_y)
+            total += self.gram(chunk, chunk.averaged(curvatures))
         for rows, s in self.rest(theta):
             weighted = self.rest_weights[rows, None, None] * self.problem.loss.curvature(s)
             total += self.problem.design.take(rows).gram(weighted)

@@ -52,6 +52,7 @@ from epsilens.influence.groups import (
     Group,
     by_label,
     is_associated,
+    join_groups,
     read_groups,
     refuse_dependence,
 )
@@ -175,7 +176,10 @@ def _encoder_categories(name: str, transformers: object | None) -> tuple[object,
 
 # --- Reading a question: which columns are protected, at which ε, for whom ---
 
-Epsilon: TypeAlias = "float | str | Sequence[float] | FloatArray | Mapping[str, float]"
+Epsilon: TypeAlias = (
+    "float | str | Sequence[float] | FloatArray "
+    "| Mapping[str, float] | Mapping[str, float | str | Sequence[float]]"
+)
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -186,6 +190,8 @@ class Question:
     ----------
     is_paper : bool
         Whether the formulas are taken as printed, for which dependent groups are no reason to refuse.
+    together : bool
+        Whether all groups are randomised at once; ε is then a mapping from group to ε.
     """
 
     epsilon: Epsilon
@@ -195,11 +201,37 @@ class Question:
     mechanism: str = "rr"
     is_paper: bool = False
     dependent_groups: str = "refuse"
+    together: bool = False
 
     def is_same(self, other: Question) -> bool:
         """Return whether the very same objects are asked about, whatever is done about dependent groups."""
-        names = ("epsilon", "protect", "groups", "categories", "mechanism", "is_paper")
+        names = ("epsilon", "protect", "groups", "categories", "mechanism", "is_paper", "together")
         return all(getattr(self, name) is getattr(other, name) for name in names)
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class GroupChannels:
+    """How the protected columns of one group are randomised in one cell.
+
+    Attributes
+    ----------
+    group : Group
+        Whose records; its `mask` says which training rows.
+    epsilon : float
+        ε of each protected column; for a mapping of columns the sum.
+    record_epsilon : float
+        The sum over the protected columns.
+    label : RandomizedResponse or None
+        The channel of the label; None if it is not protected.
+    features : ProductChannel or None
+        The channels of the protected features, in the order of the names; None if there are none.
+    """
+
+    group: Group
+    epsilon: float
+    record_epsilon: float
+    label: RandomizedResponse | None
+    features: ProductChannel | None
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -237,6 +269,12 @@ class Asked:
         How many answers each protected column may have, in the order of the names.
     features : tuple of FeatureDomain
         The protected features, in the order of the feature channels.
+    mixed : tuple of tuples of GroupChannels
+        Where groups are randomised at once, each at its own ε: for every cell the channels of every
+        group. A record's channels are those of the group whose mask has it; a record in no group is
+        left as it is. `groups` is then one group that has these as its parts, `epsilons` and
+        `record_epsilons` are the largest of a cell's groups, and `label_channels`, `feature_channels`
+        and `budgets` are empty. Empty where every cell has one group at one ε.
     """
 
     label: Label
@@ -255,6 +293,35 @@ class Asked:
     notes: list[Note]
     n_answers: tuple[int, ...]
     features: tuple[FeatureDomain, ...] = ()
+    mixed: tuple[tuple[GroupChannels, ...], ...] = ()
+
+    @property
+    def named_groups(self) -> list[Group]:
+        """The groups as the caller named them."""
+        return [part for group in self.groups for part in group.members]
+
+    def epsilon_setting(self) -> dict[str, float] | dict[str, list[float]] | list[float]:
+        """Return ε as it was asked for: a list, one for each column, or a list for each group."""
+        if self.mixed:
+            return {
+                group.name: [cell[place].epsilon for cell in self.mixed]
+                for place, group in enumerate(self.named_groups)
+            }
+        return dict(self.budgets[0]) if self.is_mapping else list(self.epsilons)
+
+    def channels(self, group: Group, e: int) -> tuple[GroupChannels, ...]:
+        """Return the channels of a cell: one entry, or one for each group that is randomised at once."""
+        if self.mixed:
+            return self.mixed[e]
+        return (
+            GroupChannels(
+                group=group,
+                epsilon=self.epsilons[e],
+                record_epsilon=self.record_epsilons[e],
+                label=self.label_channels[e] if self.label_channels else None,
+                features=self.feature_channels[e] if self.feature_channels else None,
+            ),
+        )
 
 
 def read_question(
@@ -277,7 +344,18 @@ def read_question(
                 f"mechanism={how!r} is for a protected feature, and a streamed table protects its "
                 "label. Use 'rr'."
             )
-    budgets, is_mapping = as_budgets(question.epsilon, names)
+    by_group: dict[str, list[float]] | None = None
+    budgets: list[dict[str, float]] = []
+    is_mapping = False
+    if question.together:
+        by_group = as_group_budgets(question.epsilon, groups)
+        if how in {"oue", "rappor", "the"}:
+            raise InputError(
+                f"mechanism={how!r} randomises one group at one epsilon. Use 'rr', or leave out "
+                f"{setting('together')}."
+            )
+    else:
+        budgets, is_mapping = as_budgets(question.epsilon, names)
     for column in categories:
         require_column(column, names, argument="categories", what="protected column")
     notes: list[Note] = []
@@ -375,16 +453,47 @@ def read_question(
         alternatives = unary.alternatives(design)
     else:
         alternatives = join_blocks(design, features) if features else no_alternatives(design)
+    mixed: tuple[tuple[GroupChannels, ...], ...] = ()
+    if by_group is not None:
+        n_columns = len(names)
+
+        def channels_of(group: Group, epsilon: float) -> GroupChannels:
+            own = [channel_of(how, len(domain.categories), epsilon) for domain in domains]
+            return GroupChannels(
+                group=group,
+                epsilon=epsilon,
+                record_epsilon=math.fsum([epsilon] * n_columns),
+                label=None if label_name is None else channel_of(how, size, epsilon),
+                features=ProductChannel(own) if own else None,
+            )
+
+        mixed = tuple(
+            tuple(channels_of(group, own) for group, own in zip(members, cell, strict=True))
+            for cell in zip(*(by_group[group.name] for group in members), strict=True)
+        )
+        joined = join_groups(members) if streamed is None else streamed.join_groups(members)
+        members = [joined]
+        n_left = baseline.n_rows - joined.size
+        if n_left:
+            notes.append(
+                Note(
+                    "records-in-no-group",
+                    f"{n_left} of {baseline.n_rows} training records are in no group: their "
+                    "answers are left as they are, and no ε protects them.",
+                )
+            )
     return Asked(
         label=label,
         names=tuple(names),
         label_is_protected=label_name is not None,
         alternatives=alternatives,
         groups=members,
-        epsilons=tuple(
+        epsilons=tuple(max(part.epsilon for part in cell) for cell in mixed)
+        or tuple(
             math.fsum(budget.values()) if is_mapping else budget[names[0]] for budget in budgets
         ),
-        record_epsilons=tuple(math.fsum(budget.values()) for budget in budgets),
+        record_epsilons=tuple(max(part.record_epsilon for part in cell) for cell in mixed)
+        or tuple(math.fsum(budget.values()) for budget in budgets),
         is_mapping=is_mapping,
         label_channels=tuple(channel_of(how, size, budget[label_name]) for budget in budgets)
         if label_name is not None
@@ -401,6 +510,7 @@ def read_question(
         notes=notes,
         n_answers=tuple(sizes.get(name, size) for name in names),
         features=tuple(domains),
+        mixed=mixed,
     )
 
 
@@ -513,6 +623,63 @@ def as_budgets(epsilon: object, names: list[str]) -> tuple[list[dict[str, float]
     return [dict.fromkeys(names, value) for value in read_grid(epsilon)], False
 
 
+def as_group_budgets(
+    epsilon: object, groups: Mapping[str, object] | None
+) -> dict[str, list[float]]:
+    """Return the ε of every group, one per cell: lists of equal length, a single ε repeated.
+
+    Examples
+    --------
+    >>> groups = {"women": "sex == 'F'", "men": "sex == 'M'"}
+    >>> as_group_budgets({"women": [0.5, 1.0], "men": 3.0}, groups)
+    {'women': [0.5, 1.0], 'men': [3.0, 3.0]}
+    """
+    if not isinstance(groups, Mapping) or not groups:
+        raise InputError(
+            f"{setting('together')} randomises several groups at once, and none is given. Name them in "
+            f"{setting('groups')}."
+        )
+    if not isinstance(epsilon, Mapping):
+        raise InputTypeError(
+            argument="epsilon",
+            expected=f"an ε for each group with {setting('together')}",
+            got=type(epsilon).__name__,
+            hint=phrase(
+                'Write epsilon={"women": 1.0, "men": 3.0}.',
+                command="Write --epsilon women=1,men=3.",
+            ),
+        )
+    names = [str(name) for name in groups]
+    given = {str(name): value for name, value in epsilon.items()}
+    for name in given:
+        require_column(name, names, argument="epsilon", what="group")
+    lacking = [name for name in names if name not in given]
+    if lacking:
+        raise InputError(
+            f"{setting('epsilon')} must give an ε for every group, but has none for {lacking[0]!r}. Use "
+            "inf to leave a group's answers as they are."
+        )
+    lists = {name: _in_order(given[name]) for name in names}
+    longest = max(len(values) for values in lists.values())
+    for name, values in lists.items():
+        if len(values) not in (1, longest):
+            raise InputError(
+                f"the lists of ε must have one length, but the longest has {longest} values and that of "
+                f"group {name!r} has {len(values)}. Each position is one cell."
+            )
+    return {
+        name: values * longest if len(values) == 1 else values for name, values in lists.items()
+    }
+
+
+def _in_order(epsilon: object) -> list[float]:
+    """Return one ε or several, in the order given."""
+    if isinstance(epsilon, str) or not isinstance(epsilon, Iterable) or np.ndim(epsilon) == 0:  # type: ignore[arg-type]
+        return list(read_grid(epsilon))
+    values = [as_epsilon(value) for value in np.ravel(np.asarray(epsilon)).tolist()]
+    return values or list(read_grid(values))
+
+
 def read_grid(epsilon: object) -> Sequence[float]:
     """Return the values of a grid, ascending: a number, several, or text such as "0.1:10:30"."""
     if isinstance(epsilon, str):
@@ -569,7 +736,7 @@ def as_correction(
         )
     asked.notes.append(_CONDITIONS_OF_CORRECTION)
     codes, _ = asked.label.domain()
-    for group in asked.groups:
+    for group in asked.named_groups:
         if is_associated(group.mask, codes):
             note = Note(
                 "group-depends-on-label",

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -42,8 +42,11 @@ class RunRecords:
         The label's values as the loss sees them.
     weights : array of shape (n,)
         Sample weights, before any class weight of a run.
-    reports : Reports, optional
-        The loss of the group's reported labels, corrected for the noise; None: as it is.
+    reports : tuple of Reports
+        The losses of the group's reported labels, corrected for the noise of each of its parts; empty:
+        as they are.
+    part : array of int, shape (n_S,), optional
+        The part that each of the group's records belongs to; None: the only one.
     """
 
     problem: Problem
@@ -53,7 +56,8 @@ class RunRecords:
     codes: IntArray
     domain: FloatArray
     weights: FloatArray
-    reports: Reports | None = None
+    reports: tuple[Reports, ...] = ()
+    part: IntArray | None = None
 
     @cached_property
     def members(self) -> NDArray[np.intp]:
@@ -105,7 +109,16 @@ class RealisedRuns:
     @property
     def is_convex(self) -> bool:
         """Whether every objective has one minimum."""
-        return self.records.reports is None
+        return not self.records.reports
+
+    def _corrected(self, rows: slice, n_runs: int) -> Iterator[tuple[NDArray[np.intp], Reports]]:
+        """Yield the places of some records in every run, flat, with the loss of their part."""
+        if self.records.part is None:
+            yield np.arange((rows.stop - rows.start) * n_runs), self.records.reports[0]
+            return
+        part = np.repeat(self.records.part[rows], n_runs)
+        for number, reports in enumerate(self.records.reports):
+            yield np.flatnonzero(part == number), reports
 
     def of_columns(self, columns: NDArray[np.intp]) -> RealisedRuns:
         """Return some of the runs."""
@@ -185,10 +198,12 @@ class RealisedRuns:
         for rows, s in self._drawn(theta):
             flat = s.reshape(-1, K)
             y, codes = self._labels_of(rows, D)
-            if records.reports is None:
+            if not records.reports:
                 slopes = problem.loss.slope(flat, y)
             else:
-                slopes = records.reports.reported_slopes(flat, codes)
+                slopes = np.empty_like(flat)
+                for place, reports in self._corrected(rows, D):
+                    slopes[place] = reports.reported_slopes(flat[place], codes[place])
             slopes = slopes * self._member_weights(rows, codes, D)[:, None]
             shaped = slopes.reshape(-1, D, K)
             total += records.inside.pull(np.moveaxis(shaped, 2, 1), rows)
@@ -218,10 +233,10 @@ class RealisedRuns:
         for rows, s in first._drawn(theta[:, None]):
             flat = s.reshape(-1, K)
             y, codes = first._labels_of(rows, 1)
-            if records.reports is None:
-                bend = problem.loss.curvature(flat)
-            else:
-                bend = records.reports.curvatures(flat, y)[np.arange(len(flat)), codes]
+            bend = problem.loss.curvature(flat)
+            for place, reports in first._corrected(rows, 1) if records.reports else ():
+                every = reports.curvatures(flat[place], y[place])
+                bend[place] = every[np.arange(len(place)), codes[place]]
             bend = bend * first._member_weights(rows, codes, 1)[:, None, None]
             features = records.inside.block(rows) + blocks[first.values[rows, 0]]
             total += Design.plain(features).gram(bend)
@@ -267,7 +282,7 @@ def realised_runs(
     values: NDArray[np.signedinteger],
     labels: NDArray[np.signedinteger] | None,
     *,
-    correction: FloatArray | None,
+    corrections: Sequence[tuple[BoolArray, FloatArray]],
 ) -> RealisedRuns:
     """Return the training objectives of drawn runs.
 
@@ -281,8 +296,8 @@ def realised_runs(
         Its drawn joint values of the protected columns.
     labels : array of int, shape (n_S, D), or None
         Its drawn labels; None if the label is not protected.
-    correction : array of shape (k, k), optional
-        The channel that the loss of the group's labels is corrected for.
+    corrections : sequence of (mask, channel)
+        The parts of the group and the channel that the loss of their labels is corrected for; empty: none.
     """
     label, weights, omega = baseline.label, baseline.sample_weights, None
     codes, domain = np.zeros(len(label.y), dtype=np.int64), np.zeros(1)
@@ -293,9 +308,9 @@ def realised_runs(
         omega = run_class_weights(
             baseline.class_weight, label, baseline.count_weights, mask, labels
         )
-    reports = None
-    if correction is not None:
-        reports = Reports(baseline.problem.loss, domain, np.ones(len(domain)), correction)
+    part = None
+    if len(corrections) > 1:
+        part = np.argmax([own[mask] for own, _ in corrections], axis=0)
     records = RunRecords(
         problem=baseline.problem,
         alternatives=alternatives,
@@ -304,6 +319,10 @@ def realised_runs(
         codes=codes,
         domain=domain,
         weights=weights,
-        reports=reports,
+        reports=tuple(
+            Reports(baseline.problem.loss, domain, np.ones(len(domain)), channel)
+            for _, channel in corrections
+        ),
+        part=part,
     )
     return RealisedRuns(records, values, labels, omega)

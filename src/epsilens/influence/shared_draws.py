@@ -16,10 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens._types import BoolArray, FloatArray
+from epsilens._types import FloatArray
 from epsilens.channels import RandomizedResponse
 from epsilens.influence.alternatives import with_column
 from epsilens.influence.any_model import AnyModel
+from epsilens.influence.groups import Group
 from epsilens.influence.question import Asked
 
 
@@ -90,13 +91,20 @@ def draw_spread(
     ]
 
 
-def keep_levels(asked: Asked, e: int) -> list[float]:
-    """Return a_ε of every protected column at the e-th ε, the label last."""
-    features = asked.feature_channels[e].channels if asked.feature_channels else ()
-    channels = [channel for channel in features if isinstance(channel, RandomizedResponse)]
-    if asked.label_is_protected:
-        channels.append(asked.label_channels[e])
-    return [channel.a for channel in channels]
+def keep_levels(asked: Asked, group: Group, e: int, n_rows: int) -> FloatArray:
+    """Return a_ε of every record and protected column at the e-th ε, (n_columns, n); the label is the last.
+
+    Whoever is not in the group has 1, and reports the truth.
+    """
+    levels = np.ones((len(column_sizes(asked)), n_rows))
+    for part in asked.channels(group, e):
+        channels = [] if part.features is None else list(part.features.channels)
+        if part.label is not None:
+            channels.append(part.label)
+        for column, channel in enumerate(channels):
+            assert isinstance(channel, RandomizedResponse)  # noqa: S101  (others are refused)
+            levels[column, part.group.mask] = channel.a
+    return levels
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -115,24 +123,19 @@ class Reported:
     table: object | None
 
 
-def report(
-    model: AnyModel, asked: Asked, draw: SharedDraw, levels: Sequence[float], members: BoolArray
-) -> Reported:
-    """Return what the members report; everybody else's answers stay as they are.
+def report(model: AnyModel, asked: Asked, draw: SharedDraw, levels: FloatArray) -> Reported:
+    """Return what everybody reports.
 
     Parameters
     ----------
     model : AnyModel
     asked : Asked
     draw : SharedDraw
-    levels : sequence of float
-        a_ε of every protected column, the label last.
-    members : array of bool, shape (n,)
+    levels : array of shape (n_columns, n)
+        a_ε of every record and protected column, the label last.
     """
     table: object | None = None
-    changes = [
-        members & (uniforms > level) for uniforms, level in zip(draw.uniforms, levels, strict=True)
-    ]
+    changes = draw.uniforms > levels
     for domain, changed, categories in zip(asked.features, changes, draw.categories, strict=False):
         codes = np.where(changed, categories, domain.codes)
         values = np.empty(len(domain.categories), dtype=object)

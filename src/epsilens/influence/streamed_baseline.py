@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from epsilens._types import FloatArray, Progress
+from epsilens.data.expressions import parse_expression
+from epsilens.document.wording import joined_name
 from epsilens.errors import EstimateNotTrustworthyError, InputError, setting
 from epsilens.influence.baseline import (
     MANY_PARAMETERS,
@@ -27,7 +30,7 @@ from epsilens.influence.baseline import (
 )
 from epsilens.influence.evaluation import Evaluation
 from epsilens.influence.first_order import PointTable, label_point_table
-from epsilens.influence.groups import Counts, Group, require_everybody
+from epsilens.influence.groups import Counts, Group, require_disjoint, require_everybody
 from epsilens.influence.label_noise import LabelNoise
 from epsilens.influence.streamed_evaluation import NarrowWork, StreamedEvaluation, TestRows
 from epsilens.influence.streamed_first_pass import (
@@ -37,6 +40,7 @@ from epsilens.influence.streamed_first_pass import (
     read_sample,
 )
 from epsilens.influence.streamed_noise import (
+    StreamedGroup,
     StreamedLabelNoise,
     read_streamed_groups,
     sum_groups,
@@ -92,8 +96,8 @@ class StreamedBaseline(TrainedModel):
         whole = self.problem.rows.reading.source.n_rows
         return seconds * whole / (n_rows * current_passes().n_workers)
 
-    def group_noises(self, groups: Sequence[Any], *, with_grams: bool = True) -> list[LabelNoise]:
-        """Return every group's records, summed by label; those summed before cost nothing."""
+    def part_noises(self, groups: Sequence[Any], *, with_grams: bool = True) -> list[LabelNoise]:
+        """Return the records of groups without parts, by label; those summed before cost nothing."""
         _, values = self.label.domain()
         statistics = self.problem.loss.statistic(values)
         domain = values.tobytes()
@@ -127,6 +131,26 @@ class StreamedBaseline(TrainedModel):
                 )
             require_everybody(group.name, group.size, n_rows=self.problem.n_rows)
         return sized
+
+    def join_groups(self, groups: Sequence[Group]) -> Group:
+        """Return disjoint groups as one whose parts are randomised at once, each at its own ε."""
+        texts = [f"({group.key})" for group in groups if isinstance(group, StreamedGroup)]
+        pairs = list(combinations(range(len(groups)), 2))
+        both = [parse_expression(f"{texts[i]} and {texts[j]}") for i, j in pairs]
+        nobody = np.zeros(0, dtype=bool)
+        shared = [StreamedGroup("", nobody, frozenset(), expression=text) for text in both]
+        for (i, j), noise in zip(pairs, self.part_noises(shared), strict=True):
+            require_disjoint(groups[i].name, groups[j].name, int(noise.counts.sum()))
+        anybody = parse_expression(" or ".join(texts))
+        return StreamedGroup(
+            joined_name([group.name for group in groups]),
+            nobody,
+            anybody.columns,
+            test_mask=0,
+            parts=tuple(groups),
+            expression=anybody,
+            size=sum(group.size for group in groups),
+        )
 
     def by_label(self, group: Group) -> tuple[Counts, Counts]:
         """Return how often each label is given in a group, and how often outside it."""

@@ -139,7 +139,7 @@ def read_streamed_groups(
         for column in sorted(expression.columns):
             require_column(column, columns, argument=f"group {name}", advice=QUOTE_TEXT)
         nobody = np.zeros(0, dtype=bool)
-        result.append(StreamedGroup(name, nobody, expression.columns, place, expression))
+        result.append(StreamedGroup(name, nobody, expression.columns, place, expression=expression))
     return result
 
 

@@ -250,7 +250,8 @@ class AnyShadows:
             self.checkpoint,
             {
                 "protect": list(asked.names),
-                "budgets": [sorted(asked.budgets[e].items()) for e in plan.attacked],
+                "budgets": asked.epsilon_setting(),
+                "attacked": list(plan.attacked),
                 "sizes": list(asked.alternatives.sizes),
                 "models": plan.n_models,
                 "seed": self.seed,
@@ -351,15 +352,16 @@ def shadow_block(
     """
     attacked = take_rows(model.table, targets)
     classes = model.label.y[targets].astype(np.intp)
-    everybody = np.ones(model.n_rows, dtype=bool)
     sizes = column_sizes(asked)
     rows = []
     for number in models:
         members = np.flatnonzero(draw_members(seed, range(number, number + 1), model.n_rows)[:, 0])
         own = np.random.SeedSequence([seed, STREAMS["reports"], number])
         draw = draw_one(sizes, model.n_rows, own)
-        levels = [1.0] * len(sizes) if e is None else keep_levels(asked, e)
-        reported = report(model, asked, draw, levels, everybody)
+        levels = np.ones((len(sizes), model.n_rows))
+        if e is not None:
+            levels = keep_levels(asked, asked.groups[0], e, model.n_rows)
+        reported = report(model, asked, draw, levels)
         trained = model.train(reported.y, seed=draw.seed, table=reported.table, rows=members)
         found = []
         for chances in _candidates(model, asked, trained, attacked):

@@ -346,26 +346,29 @@ class ShadowTraining:
         asked, alternatives = self.asked, self.asked.alternatives
         if e == len(asked.epsilons):
             true_values = np.repeat(alternatives.codes[:, None], len(models), axis=1)
-            return true_values if asked.feature_channels else None, None
-        values, codes = [], []
+            return true_values if alternatives.sizes else None, None
+        values = codes = None
         sizes = alternatives.sizes
-        digits = np.unravel_index(alternatives.codes, sizes) if asked.feature_channels else ()
-        true_codes = asked.label.domain()[0] if asked.label_channels else None
-        for model in models:
+        digits = np.unravel_index(alternatives.codes, sizes) if sizes else ()
+        if sizes:
+            values = np.repeat(alternatives.codes[:, None], len(models), axis=1)
+        if asked.label_is_protected:
+            true_codes = asked.label.domain()[0]
+            codes = np.repeat(true_codes[:, None], len(models), axis=1)
+        parts = [part for group in asked.groups for part in asked.channels(group, e)]
+        members = [np.flatnonzero(part.group.mask) for part in parts]
+        for j, model in enumerate(models):
             generator = model_generator(self.seed, model, "reports")
-            if asked.feature_channels:
-                channels = asked.feature_channels[e].channels
-                drawn = [
-                    channel.draw(digit, generator_words(generator))
-                    for channel, digit in zip(channels, digits, strict=True)
-                ]
-                values.append(np.ravel_multi_index(tuple(drawn), sizes))
-            if true_codes is not None:
-                codes.append(asked.label_channels[e].draw(true_codes, generator_words(generator)))
-        return (
-            np.stack(values, axis=1) if values else None,
-            np.stack(codes, axis=1) if codes else None,
-        )
+            for part, rows in zip(parts, members, strict=True):
+                if part.features is not None and values is not None:
+                    drawn = [
+                        channel.draw(digit[rows], generator_words(generator))
+                        for channel, digit in zip(part.features.channels, digits, strict=True)
+                    ]
+                    values[rows, j] = np.ravel_multi_index(tuple(drawn), sizes)
+                if part.label is not None and codes is not None:
+                    codes[rows, j] = part.label.draw(true_codes[rows], generator_words(generator))
+        return values, codes
 
     def _class_weights(self, codes: NDArray[np.int64], members: BoolArray) -> FloatArray:
         """Return the weight of every record's reported class in every model."""
@@ -494,6 +497,11 @@ class RandomisedShadows:
                 "loss": problem.loss.name,
                 "baseline_loss": repr(round(baseline.outcomes.loss, 10)),
                 **({"correction": "forward"} if self.is_corrected else {}),
+                **(
+                    {"together": [[one.epsilon for one in c] for c in asked.mixed]}
+                    if asked.mixed
+                    else {}
+                ),
             },
             data=(
                 matrix if isinstance(matrix, np.ndarray) else matrix.data,
@@ -503,6 +511,7 @@ class RandomisedShadows:
                 baseline.sample_weights,
                 *(channel.matrix for channel in asked.label_channels),
                 *(channel.matrix for channel in asked.feature_channels),
+                *(group.mask for group in asked.named_groups if asked.mixed),
             ),
         )
         for name, made in (("members", members), ("training", training), ("attack", attack)):

@@ -165,16 +165,22 @@ def _at_most(share: float | None) -> str:
 
 # --- The answer: what an attacker gets at each ε ---
 
-CELL_COLUMNS = tuple(RiskCell.model_fields)
+CELL_COLUMNS = tuple(name for name in RiskCell.model_fields if name != "group_epsilons")
 
 
 def risk_frame(document: RiskDocument) -> pd.DataFrame:
     """Return the cells of a document as a pandas frame, one row per ε."""
     import pandas as pd
 
-    rows = [{name: getattr(cell, name) for name in CELL_COLUMNS} for cell in document.cells]
-    frame = pd.DataFrame(rows, columns=list(CELL_COLUMNS))
-    return frame.astype({c: "float64" for c in CELL_COLUMNS if c != "mechanism"})
+    groups = dict.fromkeys(name for cell in document.cells for name in cell.group_epsilons or ())
+    rows = [
+        {name: getattr(cell, name) for name in CELL_COLUMNS}
+        | {f"epsilon_{name}": own for name, own in (cell.group_epsilons or {}).items()}
+        for cell in document.cells
+    ]
+    columns = [*CELL_COLUMNS, *(f"epsilon_{name}" for name in groups)]
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame.astype({c: "float64" for c in columns if c != "mechanism"})
 
 
 @dataclass(frozen=True, repr=False)

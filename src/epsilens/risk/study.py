@@ -24,7 +24,14 @@ from epsilens.errors import InputError, setting
 from epsilens.influence.any_model import AnyModel
 from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.fitted import FittedModel
-from epsilens.influence.question import Asked, Epsilon, Question, as_correction, read_grid
+from epsilens.influence.question import (
+    Asked,
+    Epsilon,
+    GroupChannels,
+    Question,
+    as_correction,
+    read_grid,
+)
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.mechanisms import answer_ceiling
 from epsilens.models.dp_sgd import DPSGDSettings
@@ -149,6 +156,7 @@ class AttackStudy(FittedModel):
         categories: Mapping[str, Sequence[object]] | None = None,
         correction: str | None = None,
         groups: Mapping[str, BoolArray] | None = None,
+        together: bool = False,
         online: bool = False,
         confidence: float = 0.95,
         random_state: int = 0,
@@ -178,6 +186,10 @@ class AttackStudy(FittedModel):
         groups : mapping of name to array of bool, shape (n,), optional
             Groups of people of whom the guesses are counted too. Everybody is randomised. Whoever knows the
             other columns must know who is in a group.
+        together : bool
+            Whether every group is randomised at its own ε, as in `WhatIf.estimate`: `epsilon` is then
+            {group: epsilon}, and everybody must be in one group. A cell's budgets, advantage and ceiling are
+            those of the least protected group; the cells of the groups have their own.
         online : bool
             Whether the membership attack also learns what members look like.
         confidence : float in (0, 1)
@@ -198,11 +210,16 @@ class AttackStudy(FittedModel):
         seed = as_count(random_state, name="random_state", least=0)
         n_models = as_count(shadow_models, name="shadow_models", least=FEWEST_MODELS)
         level = as_share(confidence, name="confidence")
+        masks = _checked_groups(groups or {}, baseline.n_rows)
         asked = self._read_question(
-            Question(epsilon, protect, categories=categories), self.baseline_
+            Question(epsilon, protect, categories=categories)
+            if not together
+            else Question(epsilon, protect, masks, categories, together=True),
+            self.baseline_,
         )
         is_corrected = as_correction(correction, asked, baseline)
-        masks = _checked_groups(groups or {}, baseline.n_rows)
+        if together:
+            _check_together(asked, is_corrected=is_corrected)
         targets = _targets(baseline.n_rows, seed)
         shadows: RandomisedShadows | AnyShadows
         attacked: Sequence[int] = range(len(asked.epsilons))
@@ -261,7 +278,7 @@ class AttackStudy(FittedModel):
             )
             for number, mask in enumerate(people.values())
         ]
-        held = [holder.successes(_channels(asked, e)) for e in range(len(asked.epsilons))]
+        held = [_held(holder, asked, e) for e in range(len(asked.epsilons))]
         places = {e: place for place, e in enumerate(attacked)}
         measured = [
             {"accuracy": accuracy, **membership_numbers(attack)}
@@ -282,7 +299,11 @@ class AttackStudy(FittedModel):
                 group=name,
                 n_people=int(mask.sum()),
                 **_answer_numbers(
-                    asked, e, guesses[places[e]][number] if e in places else None, best[number]
+                    asked,
+                    e,
+                    guesses[places[e]][number] if e in places else None,
+                    best[number],
+                    group=name,
                 ),
                 **holder.rate(held[e], mask),
             )
@@ -294,7 +315,8 @@ class AttackStudy(FittedModel):
             "mechanism": "rr",
             "correction": "forward" if is_corrected else "none",
             "protect": list(asked.names),
-            "epsilon": dict(asked.budgets[0]) if asked.is_mapping else list(asked.epsilons),
+            "epsilon": asked.epsilon_setting(),
+            **({"together": True} if together else {}),
             "shadow_models": n_models,
             "online": online,
             "confidence": level,
@@ -531,19 +553,50 @@ def _targets(n_rows: int, seed: int) -> NDArray[np.intp]:
     return np.sort(chosen)
 
 
-def _channels(asked: Asked, e: int) -> list[RandomizedResponse]:
-    """Return the channels of all protected answers of a record at the e-th ε; the label is the last."""
-    features = asked.feature_channels[e].channels if asked.feature_channels else ()
+def _check_together(asked: Asked, *, is_corrected: bool) -> None:
+    """Refuse what an attack cannot say of groups at their own ε."""
+    (joined,) = asked.groups
+    if not joined.mask.all():
+        raise InputError(
+            f"an attack on groups at their own ε needs everybody in a group, but {int((~joined.mask).sum())} "
+            "training records are in none. Add a group for them; inf leaves its answers as they are."
+        )
+    if is_corrected:
+        raise InputError(
+            f"{setting('correction')} cannot be attacked where every group has its own ε. Leave it out, "
+            "or ask for the cost alone."
+        )
+
+
+def _channels(part: GroupChannels) -> list[RandomizedResponse]:
+    """Return the channels of all protected answers of a group's records; the label is the last."""
+    features = () if part.features is None else part.features.channels
     channels = [channel for channel in features if isinstance(channel, RandomizedResponse)]
-    return channels + ([asked.label_channels[e]] if asked.label_is_protected else [])
+    return channels + ([] if part.label is None else [part.label])
+
+
+def _held(holder: Holder, asked: Asked, e: int) -> FloatArray:
+    """Return how likely the answers of every person are guessed from their reports at the e-th ε."""
+    (group,) = asked.groups
+    successes = np.zeros(len(holder.people))
+    for part in asked.channels(group, e):
+        mine = part.group.mask[holder.people]
+        successes[mine] = holder.successes(_channels(part))[mine]
+    return successes
 
 
 def _answer_numbers(
-    asked: Asked, e: int, guesses: tuple[FloatArray, FloatArray] | None, best: GuessFromOthers
+    asked: Asked,
+    e: int,
+    guesses: tuple[FloatArray, FloatArray] | None,
+    best: GuessFromOthers,
+    *,
+    group: str | None = None,
 ) -> dict[str, Any]:
     """Return what a cell says about guesses of the answers, of everybody or of a group.
 
-    Without guesses no models were attacked at this ε, and only what is proven is known.
+    Where groups have their own ε, everybody's budgets are those of the least protected. Without guesses no
+    models were attacked at this ε, and only what is proven is known.
     """
     rates: dict[str, Any] = {}
     if guesses is not None:
@@ -555,17 +608,24 @@ def _answer_numbers(
             "answer_inference_high": float(high),
             "answer_inference_unseen": float(outside.mean()),
         }
-    advantage = ProductChannel(_channels(asked, e)).advantage
+    parts = asked.channels(asked.groups[0], e)
+    own = {part.group.name: part.epsilon for part in parts} if asked.mixed else None
+    if asked.mixed and group is not None:
+        parts = tuple(part for part in parts if part.group.name == group)
+    advantage = max(ProductChannel(_channels(part)).advantage for part in parts)
+    record_epsilon = max(part.record_epsilon for part in parts)
+    budgets = {part.epsilon for part in parts}
     return {
-        "epsilon": None if asked.is_mapping else asked.epsilons[e],
+        "epsilon": None if asked.is_mapping or len(budgets) > 1 else parts[0].epsilon,
+        "group_epsilons": own,
         "mechanism": "rr",
-        "record_epsilon": asked.record_epsilons[e],
+        "record_epsilon": record_epsilon,
         "advantage": advantage,
         **rates,
         "answer_inference_baseline": best.rate,
         "answer_inference_baseline_high": best.high,
         "answer_inference_ceiling": answer_ceiling(
-            best.high, epsilon=asked.record_epsilons[e], advantage=advantage
+            best.high, epsilon=record_epsilon, advantage=advantage
         ),
     }
 

@@ -11,11 +11,13 @@ from typing import Any, TypeGuard, get_args
 
 from epsilens._validate import as_choice, as_loss_limit
 from epsilens.document import WhatIfCell, WhatIfDocument
+from epsilens.document.whatif import cell_key
 from epsilens.document.wording import (
     OUTCOME_NAMES,
     PERCENT_OUTCOMES,
     Outcome,
     axis_budget,
+    cell_budget_text,
     group_label,
     group_names,
 )
@@ -450,7 +452,7 @@ def _rows(
     document = document.answered()
     factor = 100.0 if outcome in PERCENT_OUTCOMES else 1.0
     intervals = {
-        (item.group, item.epsilon): (item.low, item.high)
+        cell_key(item): (item.low, item.high)
         for item in document.intervals
         if item.outcome == outcome
     }
@@ -473,14 +475,17 @@ def _rows(
         if outcome == "loss":
             low, high = cell.loss_change_low, cell.loss_change_high
         else:
-            low, high = intervals.get((cell.group, cell.epsilon), (None, None))
+            low, high = intervals.get(cell_key(cell), (None, None))
         # A band needs both of its ends.
         ends = (factor * low, factor * high) if _finite(low) and _finite(high) else (None, None)
-        n_gaps += change is None
+        # Cells at the same place on the axis are not joined by a line.
+        n_gaps += change is None or (bool(rows) and rows[-1]["epsilon"] == budget)
         rows.append(
             {
                 "group": cell.group,
-                "label": group_label(cell.group),
+                "label": group_label(cell.group)
+                if cell.group_epsilons is None
+                else cell_budget_text(document, cell),
                 "dash": str(numbers[cell.group]),
                 "epsilon": budget,
                 "change": None if change is None else factor * change,

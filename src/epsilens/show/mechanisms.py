@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from epsilens.document import DecisionDocument, MechanismCell
 from epsilens.document.decision import TITLES
-from epsilens.document.wording import epsilon_text
+from epsilens.document.wording import epsilon_text, group_budgets_text
 from epsilens.show.look import (
     ACCENT,
     DASHES,
@@ -187,7 +187,8 @@ def protection_chart(document: DecisionDocument) -> alt.LayerChart | alt.VConcat
     """
     from epsilens.show.decision import decision_chart
 
-    return mechanism_chart(document) if document.is_comparison else decision_chart(document)
+    by_advantage = document.is_comparison or document.risk.is_together
+    return mechanism_chart(document) if by_advantage else decision_chart(document)
 
 
 def mechanism_rows(document: DecisionDocument, unit: CostUnit) -> list[dict[str, Any]]:
@@ -205,7 +206,7 @@ def mechanism_rows(document: DecisionDocument, unit: CostUnit) -> list[dict[str,
         own: list[dict[str, Any]] = []
         for cell in curve.cells:
             cost = getattr(cell, field)
-            at = cell.record_epsilon if cell.epsilon is None else cell.epsilon
+            at = cell.budget
             if cost is None or cell.advantage is None or at is None:
                 continue
             low, high = sorted(by * _end(cell, field, end) for end in ("low", "high"))
@@ -214,7 +215,9 @@ def mechanism_rows(document: DecisionDocument, unit: CostUnit) -> list[dict[str,
                 {
                     "mechanism": TITLES[curve.mechanism],
                     "epsilon": at,
-                    "label": f"ε = {epsilon_text(at)}",
+                    "label": f"ε = {epsilon_text(at)}"
+                    if cell.group_epsilons is None
+                    else group_budgets_text(cell.group_epsilons),
                     "advantage": 100.0 * cell.advantage,
                     "cost": by * cost,
                     "low": low,

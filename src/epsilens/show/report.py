@@ -35,6 +35,7 @@ from epsilens.document.wording import (
     is_model_release,
     loss_unit,
     typical_cell,
+    whole_group,
 )
 from epsilens.errors import InputError, InputTypeError
 from epsilens.show.decision import document_chart
@@ -233,7 +234,7 @@ def _render(
             "doubtful": opening.is_doubtful,
         },
         "recommended": ("inf" if recommended == math.inf else recommended) if advised else None,
-        "everybody": EVERYBODY,
+        "everybody": whole_group(cost),
         "fewest_runs": FEWEST_RUNS if is_decision and has_few_runs(cost) else None,
         "attacker": ATTACKER,
         "default_advantage": DEFAULT_MAX_ADVANTAGE,
@@ -439,7 +440,7 @@ def _opening(
 
 def _start(document: WhatIfDocument | DecisionDocument, recommended: float | None) -> WhatIfCell:
     cost = document.cost
-    group = None if document.risk is None else EVERYBODY
+    group = None if document.risk is None else whole_group(document.cost)
     if group is not None and group not in group_names(cost):
         raise InputError(
             f"expected the cost of everybody, group {EVERYBODY!r}, in the decision, got none. Ask "

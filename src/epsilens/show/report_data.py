@@ -43,7 +43,6 @@ from epsilens.document.sentences import (
 )
 from epsilens.document.view import Line, Row, Table, attack_rows, cost_rows, view
 from epsilens.document.wording import (
-    EVERYBODY,
     GAP_MEANINGS,
     GAPS,
     NOTHING,
@@ -63,6 +62,7 @@ from epsilens.document.wording import (
     protected_text,
     seconds_text,
     spending_text,
+    whole_group,
     whom_text,
 )
 
@@ -135,7 +135,7 @@ def group_data(document: Report, question: Mapping[str, object]) -> list[dict[st
         table = Table("", tuple(Line(cost_rows(cost, cell)) for cell in cells)).select(
             _COST_COLUMNS
         )
-        attacks = _attack_table(document) if name == EVERYBODY else {}
+        attacks = _attack_table(document) if name == whole_group(cost) else {}
         risk_titles = [row.title for row in next(iter(attacks.values()), ())]
         groups.append(
             {
@@ -166,7 +166,7 @@ def risk_at(document: Report, cell: WhatIfCell) -> RiskCell | None:
     >>> print(risk_at(example_document("whatif", cells=[cell]), cell))
     None
     """
-    if document.risk is None or cell.group != EVERYBODY:
+    if document.risk is None or cell.group != whole_group(document.cost):
         return None
     return attack_at(document.risk, own_budget(cell))
 
@@ -211,7 +211,7 @@ def cell_data(
         shown[f"expected_{outcome}"] = (
             outcome_text(cost, cell, outcome, is_mean=True) if is_range else None
         )
-    if isinstance(document, DecisionDocument) and cell.group == EVERYBODY:
+    if isinstance(document, DecisionDocument) and cell.group == whole_group(cost):
         risk, data = risk_at(document, cell), (question or {}).get("data")
         shown["holder"] = holder_text(cell, risk, many=len(document.risk.protect) > 1)
         shown["sentence"] = decision_sentence(document, cell, risk)

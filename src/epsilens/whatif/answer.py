@@ -14,8 +14,8 @@ import numpy as np
 
 from epsilens._types import Progress
 from epsilens.document import OutcomeInterval, Provenance, WhatIfCell, WhatIfDocument
-from epsilens.document.whatif import BODY, UNDECLARED, whatif_number_types
-from epsilens.document.wording import EVERYBODY, epsilon_text, own_budget
+from epsilens.document.whatif import BODY, UNDECLARED, cell_key, whatif_number_types
+from epsilens.document.wording import epsilon_text, own_budget, whole_group
 from epsilens.errors import (
     EstimateNotTrustworthyError,
     InputError,
@@ -39,7 +39,7 @@ from epsilens.whatif.curve import (
     node_runs,
 )
 from epsilens.whatif.methods import AnyBaseline
-from epsilens.whatif.result import INTERVAL_CONFIDENCE, LossChangeEstimate
+from epsilens.whatif.result import INTERVAL_CONFIDENCE, LossChangeEstimate, epsilon_column
 from epsilens.whatif.retraining import RUN_OUTCOMES, Run, runs_outcomes
 
 if TYPE_CHECKING:
@@ -164,6 +164,10 @@ def _written(
     for answer in answers:
         group, at = asked.groups[answer.group_index].name, asked.epsilons[answer.epsilon_index]
         shown = None if asked.is_mapping else at
+        own = None
+        if asked.mixed:
+            own = {part.group.name: part.epsilon for part in asked.mixed[answer.epsilon_index]}
+            shown = at if len(set(own.values())) == 1 else None
         cells.append(
             WhatIfCell(
                 group=group,
@@ -175,11 +179,19 @@ def _written(
                 loss_change_high=None if math.isnan(answer.loss_high) else answer.loss_high,
                 trusted=answer.trusted,
                 number_type=answer.number_type,
+                group_epsilons=own,
                 **{f"{name}_change": value for name, value in answer.changes.items()},
             )
         )
         intervals += [
-            OutcomeInterval(group=group, epsilon=shown, outcome=name, low=low, high=high)  # type: ignore[arg-type]
+            OutcomeInterval(
+                group=group,
+                epsilon=shown,
+                group_epsilons=own,
+                outcome=name,  # type: ignore[arg-type]
+                low=low,
+                high=high,
+            )
             for name, (low, high) in answer.intervals.items()
         ]
     notes = [*origin.baseline.notes, *asked.notes]
@@ -199,8 +211,9 @@ def _written(
                 "protect": list(asked.names),
                 "n_answers": list(asked.n_answers),
                 "mechanism": asked.mechanism,
-                "epsilon": dict(asked.budgets[0]) if asked.is_mapping else list(asked.epsilons),
-                "groups": [group.name for group in asked.groups],
+                "epsilon": asked.epsilon_setting(),
+                "groups": [group.name for group in asked.named_groups],
+                **({"together": True} if asked.mixed else {}),
                 "estimator": origin.estimator,
                 "loss": origin.baseline.loss_name,
                 **origin.declared,
@@ -316,7 +329,7 @@ def write_curve(
 def write_retraining(
     origin: Origin,
     asked: Asked,
-    runs: dict[tuple[str, float, int], Run],
+    runs: dict[tuple[str, int, int], Run],
     *,
     repeats: int,
     seed: int,
@@ -330,13 +343,14 @@ def write_retraining(
     for g, group in enumerate(asked.groups):
         before = _outcomes_before(origin.baseline, group)
         for e, at in enumerate(asked.epsilons):
-            after = [runs[(group.name, at, repeat)] for repeat in range(repeats)]
+            after = [runs[(group.name, e, repeat)] for repeat in range(repeats)]
+            own = [part.epsilon for part in asked.mixed[e]] if asked.mixed else []
             loss, *others = (
                 np.array([np.nan if a is None or b is None else a - b for a in outcome])
                 for b, outcome in zip(before, zip(*after, strict=True), strict=True)
             )
             rows += [
-                (group.name, at, r, *one)
+                (group.name, at, r, *one, *own)
                 for r, one in enumerate(zip(loss, *others[:2], strict=True))
             ]
             low, high = np.quantile(loss, [0.05, 0.95]).tolist()
@@ -368,7 +382,8 @@ def write_retraining(
         "repeats": repeats,
         "correction": "forward" if corrected else "none",
     }
-    retrained = pd.DataFrame(rows, columns=list(_DRAWS_COLUMNS))
+    columns = [epsilon_column(part.name) for part in asked.named_groups] if asked.mixed else []
+    retrained = pd.DataFrame(rows, columns=[*_DRAWS_COLUMNS, *columns])
     return _written(origin, asked, answers, "retrain", seed, seconds, settings, retrained)
 
 
@@ -419,9 +434,15 @@ def measure_cell(
         if done < total and time.monotonic() >= deadline:
             raise _OutOfTimeError
 
-    settings = estimate.document.provenance.settings
-    asked = settings.get("epsilon")
-    wanted = asked if isinstance(asked, dict) else [at]
+    old = estimate.document
+    settings, group = old.provenance.settings, whole_group(old)
+    is_it = [one.group == group and own_budget(one) == at for one in old.cells]
+    if sum(is_it) != 1:
+        return None
+    asked, own = settings.get("epsilon"), old.cells[is_it.index(True)].group_epsilons
+    wanted: object = own
+    if own is None:
+        wanted = asked if isinstance(asked, dict) else [at]
     repeats = max(FEWEST_REPEATS, math.ceil(2.0 / (1.0 - confidence) - 1e-9))
     started = time.monotonic()
     try:
@@ -435,12 +456,9 @@ def measure_cell(
             found = estimate.again(epsilon=wanted, repeats=repeats, progress=told)
     except (_OutOfTimeError, EstimateNotTrustworthyError, InputError):
         return None
-    old, (cell,) = estimate.document, found.document.cells
-    is_it = [one.group == EVERYBODY and own_budget(one) == at for one in old.cells]
+    (cell,) = found.document.cells
     cells = [cell if it else one for it, one in zip(is_it, old.cells, strict=True)]
-    kept = [
-        item for item in old.intervals if (item.group, item.epsilon) != (EVERYBODY, cell.epsilon)
-    ]
+    kept = [item for item in old.intervals if cell_key(item) != cell_key(cell)]
     origin = old.provenance.model_copy(update={"settings": {**settings, "repeats": repeats}})
     document = old.model_copy(
         update={
@@ -465,8 +483,9 @@ def measure_untrusted(
 ) -> LossChangeEstimate:
     """Measure every cost of everybody that failed its check, from the largest ε down, while time lasts."""
     deadline = time.monotonic() + seconds
+    group = whole_group(estimate.document)
     for cell in reversed(estimate.document.cells):
-        if cell.group != EVERYBODY or cell.trusted:
+        if cell.group != group or cell.trusted:
             continue
         found = measure_cell(estimate, own_budget(cell), deadline=deadline, progress=progress)
         if found is None:

@@ -41,9 +41,9 @@ class CellQuestion:
     Attributes
     ----------
     groups : list of Group
-    label_channels : list of arrays of shape (k, k)
-        One per ε, ε ascending; 1×1 if the label is not protected.
-    joints : list of arrays of shape (V, V)
+    label_channels : list of arrays of shape (k, k), or (n_parts, k, k)
+        One per ε, ε ascending; 1×1 if the label is not protected. A stack where a group has parts.
+    joints : list of arrays of shape (V, V), or (n_parts, V, V)
         The channel over joint values of the protected features, one per ε.
     flip_probabilities : array of shape (n_epsilon,)
         The chance of each single other label, w_T for the label alone.
@@ -78,9 +78,32 @@ class CellQuestion:
     def is_identity(self, epsilon_index: int) -> bool:
         """Whether nothing is randomised at this budget."""
         return all(
-            channel.shape[0] == channel.shape[1] and np.array_equal(channel, np.eye(len(channel)))
+            is_identity(channel)
             for channel in (self.label_channels[epsilon_index], self.joints[epsilon_index])
         )
+
+    def parts(
+        self, group_index: int, epsilon_index: int
+    ) -> list[tuple[Group, FloatArray, FloatArray]]:
+        """Return the groups that are randomised in a cell, each with its joint and its label channel."""
+        group = self.groups[group_index]
+        joint, channel = self.joints[epsilon_index], self.label_channels[epsilon_index]
+        if not group.parts:
+            return [(group, joint, channel)]
+        return list(zip(group.parts, joint, channel, strict=True))
+
+
+def is_identity(channel: FloatArray) -> bool:
+    """Return whether a channel, or every channel of a stack, reports nothing but the truth.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> is_identity(np.eye(2)), is_identity(np.stack([np.eye(2), np.full((2, 2), 0.5)]))
+    (True, False)
+    """
+    size = channel.shape[-1]
+    return channel.shape[-2] == size and bool((channel == np.eye(size)).all())
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,13 @@ Task = tuple[int, int, int]
 """Group, ε and draw of a training."""
 
 
+def curve_axis(asked: Asked) -> FloatArray:
+    """Return log ε of every finite ε, on which the curve is drawn; numbers where groups have an ε each."""
+    if asked.mixed:
+        return np.arange(len(asked.epsilons), dtype=np.float64)
+    return np.log([at for at in asked.epsilons if math.isfinite(at)])
+
+
 @dataclass(frozen=True, repr=False)
 class CurvePoints:
     """What the trainings show.
@@ -118,21 +125,23 @@ class CurveTraining:
     most_nodes: int = MOST_NODES
     checkpoint: str | Path | None = None
     progress: Progress | None = None
+    _x: FloatArray = field(init=False)
     _draws: list[SharedDraw] = field(init=False)
     _kept: Checkpoint = field(init=False)
-    _keys: dict[str, str] = field(init=False)
+    _key: Callable[[str, int, int], RunKey] = field(init=False)
     _done: int = field(default=0, init=False)
     _total: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         asked, model = self.asked, self.model
+        self._x = curve_axis(asked)
         self._draws = draw_spread(
             column_sizes(asked),
             model.n_rows,
             self.n_draws,
             np.random.SeedSequence([self.seed, 0xC0]),
         )
-        self._kept, self._keys = run_keys(
+        self._kept, self._key = run_keys(
             self.checkpoint,
             model,
             asked,
@@ -140,19 +149,15 @@ class CurveTraining:
             beside={"method": "curve", "draws": self.n_draws},
         )
 
-    @property
-    def _x(self) -> FloatArray:
-        """Log ε of every finite ε, on which the curve is drawn."""
-        return np.log([at for at in self.asked.epsilons if math.isfinite(at)])
-
     def run(self) -> CurvePoints:
         """Train, refine, and return what was found."""
         deadline = time.monotonic() + self.seconds
         n_groups, n_finite = len(self.asked.groups), len(self._x)
-        first = sorted(
-            {*np.linspace(0, n_finite - 1, min(FIRST_NODES, n_finite)).round().astype(int)}
-        )
-        most = min(self.most_nodes if self.max_error is None else n_finite, n_finite)
+        is_curve = not self.asked.mixed
+        # Groups with an ε each: nothing lies between two cells, and all are trained.
+        n_first = min(FIRST_NODES, n_finite) if is_curve else n_finite
+        first = sorted({int(e) for e in np.linspace(0, n_finite - 1, n_first).round()})
+        most = min(self.most_nodes if is_curve and self.max_error is None else n_finite, n_finite)
         n_clean = self.n_draws if self.model.has_own_randomness else 1
         started = time.monotonic()
         self._total = n_clean + n_groups * self.n_draws * (most if n_finite else 0)
@@ -231,12 +236,12 @@ class CurveTraining:
 
     def _train_clean(self, n_clean: int) -> FloatArray:
         """Return the outcomes of models of the true answers for every group, (n_groups, n_clean, n_outcomes)."""
-        names = [self._keys[group.name] for group in self.asked.groups]
-        tasks = {d: [(name, math.inf, d) for name in names] for d in range(n_clean)}
+        names = [group.name for group in self.asked.groups]
+        tasks = {d: [self._key(name, -1, d) for name in names] for d in range(n_clean)}
         self._run(partial(train_clean, self.model, self.asked, self._draws), tasks)
         return np.array(
             [
-                [_numbers(self._kept.runs[(name, math.inf, d)]) for d in range(n_clean)]
+                [_numbers(self._kept.runs[self._key(name, -1, d)]) for d in range(n_clean)]
                 for name in names
             ]
         )
@@ -244,10 +249,7 @@ class CurveTraining:
     def _train(self, tasks: list[Task]) -> FloatArray:
         """Return the outcomes of trainings, (n_tasks, n_outcomes)."""
         asked = self.asked
-        places = {
-            (g, e, d): [(self._keys[asked.groups[g].name], asked.epsilons[e], d)]
-            for g, e, d in tasks
-        }
+        places = {(g, e, d): [self._key(asked.groups[g].name, e, d)] for g, e, d in tasks}
         self._run(partial(train_task, self.model, asked, self._draws), places)
         return np.array([_numbers(self._kept.runs[places[task][0]]) for task in tasks])
 
@@ -284,7 +286,8 @@ def train_clean(model: AnyModel, asked: Asked, draws: Sequence[SharedDraw], draw
 def train_task(model: AnyModel, asked: Asked, draws: Sequence[SharedDraw], task: Task) -> list[Run]:
     """Train a model on what a group reports in one draw, and evaluate it."""
     g, e, d = task
-    reported = report(model, asked, draws[d], keep_levels(asked, e), asked.groups[g].mask)
+    levels = keep_levels(asked, asked.groups[g], e, model.n_rows)
+    reported = report(model, asked, draws[d], levels)
     trained = model.train(reported.y, seed=draws[d].seed, table=reported.table)
     return _evaluated(model, trained, [asked.groups[g]])
 
@@ -339,8 +342,7 @@ def curve_answers(points: CurvePoints, asked: Asked, baseline: FloatArray) -> li
     baseline : array of shape (n_groups, n_outcomes)
         Outcomes before anything is randomised, which changes are counted from.
     """
-    finite = [e for e, at in enumerate(asked.epsilons) if math.isfinite(at)]
-    x = np.log([asked.epsilons[e] for e in finite])
+    x = curve_axis(asked)
     answers = []
     for g in range(len(asked.groups)):
         nodes = points.nodes[g]
@@ -357,7 +359,7 @@ def curve_answers(points: CurvePoints, asked: Asked, baseline: FloatArray) -> li
             for o in range(len(RUN_OUTCOMES))
         ]
         for e in range(len(asked.epsilons)):
-            is_clean = e >= len(finite)
+            is_clean = e >= len(x)
             if is_clean:
                 mean, square = points.clean[g].mean(axis=0), points.clean[g].var(axis=0, ddof=1)
             else:

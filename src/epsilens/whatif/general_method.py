@@ -28,7 +28,12 @@ from epsilens.influence.general_noise import (
     general_noise_terms,
     gradient_covariance,
 )
-from epsilens.influence.perturbed import OwnLabel, PerturbedObjective, Reports
+from epsilens.influence.perturbed import (
+    OwnLabel,
+    PerturbedObjective,
+    RandomisedRecords,
+    Reports,
+)
 from epsilens.influence.realised import realised_runs
 from epsilens.models import Curvature, factorise, minimise
 from epsilens.models.label import class_totals, class_weights, own_class_weights
@@ -58,36 +63,48 @@ def objective_of(
     baseline: BaselineModel, question: CellQuestion, group_index: int, epsilon_index: int
 ) -> PerturbedObjective:
     """Return the expected perturbed objective of a cell."""
-    mask, label = question.groups[group_index].mask, baseline.label
+    parts, label = question.parts(group_index, epsilon_index), baseline.label
     sample = baseline.sample_weights
     loss = baseline.problem.loss
     if not question.label_is_protected:
         own = sample * own_class_weights(baseline.class_weight, label, baseline.count_weights)
-        trained: OwnLabel | Reports = OwnLabel(loss)
         codes = np.zeros(len(sample), dtype=np.int64)
         weights, rest = own, own
+        randomised = [
+            RandomisedRecords(group.mask, joint, channel, OwnLabel(loss))
+            for group, joint, channel in parts
+        ]
     else:
         codes, values = label.domain()
-        channel = question.label_channels[epsilon_index]
-        counted = baseline.count_weights
-        totals = class_totals(codes[~mask], counted[~mask], len(values))
-        inside = class_totals(codes[mask], counted[mask], len(values))
-        omega = class_weights(baseline.class_weight, label, totals + inside @ channel)
-        correction = channel if question.is_corrected else None
-        trained = Reports(loss, values, omega, correction)
+        totals = _expected_totals(baseline, [(group.mask, channel) for group, _, channel in parts])
+        omega = class_weights(baseline.class_weight, label, totals)
         weights, rest = sample, sample * omega[codes]
+        randomised = []
+        for group, joint, channel in parts:
+            trained = Reports(loss, values, omega, channel if question.is_corrected else None)
+            randomised.append(RandomisedRecords(group.mask, joint, channel, trained))
     return PerturbedObjective(
         problem=baseline.problem,
         alternatives=question.alternatives,
         y=label.y,
         labels=codes,
-        mask=mask,
-        joint=question.joints[epsilon_index],
-        channel=question.label_channels[epsilon_index],
-        trained=trained,
+        parts=tuple(randomised),
         weights=weights,
         rest_weights=rest,
     )
+
+
+def _expected_totals(
+    baseline: BaselineModel, parts: list[tuple[BoolArray, FloatArray]]
+) -> FloatArray:
+    """Return what the records of every reported class count on average, (k,)."""
+    codes, values = baseline.label.domain()
+    counted, k = baseline.count_weights, len(values)
+    rest = ~np.any([mask for mask, _ in parts], axis=0)
+    totals = class_totals(codes[rest], counted[rest], k)
+    for mask, channel in parts:
+        totals = totals + class_totals(codes[mask], counted[mask], k) @ channel
+    return totals
 
 
 @dataclass(frozen=True, repr=False)
@@ -277,7 +294,9 @@ def _solve(
         point.objective.mask,
         runs.values[:, part],
         runs.labels[:, part] if question.label_is_protected else None,
-        correction=point.objective.channel if question.is_corrected else None,
+        corrections=[(part.mask, part.channel) for part in point.objective.parts]
+        if question.is_corrected
+        else (),
     )
     theta, converged = minimise_nearby(
         realised,
@@ -298,12 +317,10 @@ def _balance(
     """Return how balanced class weights answer to the drawn counts; None without them."""
     if baseline.class_weight != "balanced" or not question.label_is_protected:
         return None
-    codes, values = baseline.label.domain()
-    mask, counted = objective.mask, baseline.count_weights
-    totals = class_totals(codes[~mask], counted[~mask], len(values))
-    totals = totals + class_totals(codes[mask], counted[mask], len(values)) @ objective.channel
+    totals = _expected_totals(baseline, [(part.mask, part.channel) for part in objective.parts])
     return Balance(
-        pulls=-class_gradients(objective, theta) / totals[:, None], count_weights=counted
+        pulls=-class_gradients(objective, theta) / totals[:, None],
+        count_weights=baseline.count_weights,
     )
 
 
@@ -325,7 +342,7 @@ def _first_order(
     v = solved.direction
     change = -float(v @ gamma)
     if is_paper:
-        change = _as_printed(baseline, question, objective, epsilon_index)
+        change = _as_printed(baseline, question, objective)
     seed = group_seed(question)
     balance = _balance(baseline, question, objective, theta)
     noise = draw_gradient_noise(
@@ -418,9 +435,8 @@ def _as_printed(
     baseline: BaselineModel,
     question: CellQuestion,
     objective: PerturbedObjective,
-    epsilon_index: int,
 ) -> float:
-    """Return P1's printed formula: Eq. 22 with correction, otherwise Eq. 13.
+    """Return P1's printed formula, summed over the parts: Eq. 22 with correction, otherwise Eq. 13.
 
     Eq. 13 multiplies the unweighted sum over all alternatives by the probability that anything
     changes, which is no expectation; for one binary column it is right all the same. Eq. 22 leaves out
@@ -429,11 +445,12 @@ def _as_printed(
     """
     theta = baseline.theta
     v = question.solved.direction
-    channel, joint = question.label_channels[epsilon_index], question.joints[epsilon_index]
     if not question.is_corrected:
-        kept = float(joint[0, 0]) * float(channel[0, 0])
         table = general_point_table(objective, v, theta)
-        return table.change(objective.mask, 1.0 - kept)
+        return sum(
+            table.change(part.mask, 1.0 - float(part.joint[0, 0]) * float(part.channel[0, 0]))
+            for part in objective.parts
+        )
     if question.alternatives.sizes:
         raise InputError(
             f"{setting('method', 'paper')} with correction is Eq. 22, which is for labels alone. "
@@ -442,13 +459,13 @@ def _as_printed(
     total = 0.0
     for chunk in objective.chunks(theta):
         s, label = chunk.flat, objective.labels[chunk.rows]
-        others = np.ones((len(label), len(channel)), dtype=bool)
+        others = np.ones((len(label), objective.n_labels), dtype=bool)
         others[np.arange(len(label)), label] = False
-        corrected = objective.trained.slopes(s, chunk.y)
+        corrected = chunk.part.trained.slopes(s, chunk.y)
         plain = baseline.problem.loss.slope(s, chunk.y)
         difference = ((corrected - plain[:, None, :]) * others[:, :, None]).sum(axis=1)
         along = objective.alternatives.base.take(chunk.rows).predict(v)
-        weights = objective.weights[chunk.rows]
+        # The chance of each single other label.
+        weights = objective.weights[chunk.rows] * float(chunk.part.channel[0, -1])
         total += float(weights @ (difference * along).sum(axis=1))
-    lie = float(question.flip_probabilities[epsilon_index])
-    return -lie * total / baseline.problem.n_rows
+    return -total / baseline.problem.n_rows

@@ -35,6 +35,7 @@ from epsilens.whatif.cells import (
     finish_cell,
     first_order_answer,
     group_seed,
+    is_identity,
     n_affordable,
     quadratic_runs,
     run_decrement,
@@ -116,7 +117,12 @@ def _probed_spreads(
     baseline: TrainedModel, question: CellQuestion, noises: list[LabelNoise]
 ) -> tuple[list[NoiseForms], bool]:
     """Return the same for every group without a factor, from draws at the smallest ε; and if found."""
-    noisiest = question.label_channels[0]
+    channels = np.stack(question.label_channels)
+    noisiest = channels[0]
+    if noisiest.ndim == 3:
+        # The smallest ε of every part, which need not be those of one cell.
+        first = channels[:, :, 0, 0].argmin(axis=0)
+        noisiest = channels[first, np.arange(len(first))]
     draws = [
         draw_linear_noise(
             baseline.problem,
@@ -239,7 +245,7 @@ def _cells(
     """Answer some groups at one ε."""
     problem, evaluation, index = baseline.problem, baseline.evaluation, point.index
     channel = columns[0].runs.channels[index]
-    if np.array_equal(channel, np.eye(len(channel))):
+    if is_identity(channel):
         return [
             unchanged(
                 one.before, group_index=one.group, epsilon_index=index, n_draws=one.runs.n_draws

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from epsilens._types import Progress
+from epsilens._types import FloatArray, Progress
 from epsilens.errors import ApproximationWarning, InputError, setting
 from epsilens.influence import FirstOrder, HessianOperator, as_inverse_hessian
 from epsilens.influence.alternatives import UnaryBlock
 from epsilens.influence.baseline import BaselineModel
-from epsilens.influence.question import Asked
+from epsilens.influence.question import Asked, GroupChannels
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.wide import is_wide, refuse_matrix
 from epsilens.models.passes import current_passes, current_store, workers
@@ -135,7 +135,7 @@ def plan(baseline: AnyBaseline, question: CellQuestion, *, seconds: float) -> Me
     )
     gradients = 4.0 * n * (4 * p * per_multiplication + 2e-8)
     if not is_label_only(baseline, question):
-        V, k = question.joints[0].shape[1], len(question.label_channels[0])
+        V, k = question.joints[0].shape[-1], question.label_channels[0].shape[-1]
         K = baseline.problem.loss.n_outputs
         gradients *= 1 + V * k
         passes += members * V * k * K * K * (p + 20) * _SECONDS_PER_ALTERNATIVE
@@ -258,15 +258,30 @@ def solve_first_order(
     return found
 
 
+def _matrices(part: GroupChannels) -> tuple[FloatArray, FloatArray]:
+    """Return the channels of a group over labels and over joint values of the protected features."""
+    one = np.ones((1, 1))
+    return (
+        one if part.label is None else part.label.matrix,
+        one if part.features is None else part.features.matrix,
+    )
+
+
 def as_question(asked: Asked, *, corrected: bool, n_draws: int, seed: int) -> CellQuestion:
     """Return what a method is asked."""
     one = [np.ones((1, 1))] * len(asked.epsilons)
+    labels = [channel.matrix for channel in asked.label_channels] or one
     joints = [channel.matrix for channel in asked.feature_channels] or one
+    if asked.mixed:
+        # A stack for every cell: each group of it has channels of its own.
+        stacks = [[_matrices(part) for part in cell] for cell in asked.mixed]
+        labels = [np.stack([label for label, _ in cell]) for cell in stacks]
+        joints = [np.stack([joint for _, joint in cell]) for cell in stacks]
     if asked.unary is not None:
         joints = [asked.unary.joint(epsilon) for epsilon in asked.epsilons]
     return CellQuestion(
         groups=asked.groups,
-        label_channels=[c.matrix for c in asked.label_channels] or one,
+        label_channels=labels,
         joints=joints,
         flip_probabilities=np.array([c.flip_probability for c in asked.label_channels]),
         label_is_protected=asked.label_is_protected,

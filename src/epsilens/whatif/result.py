@@ -14,7 +14,14 @@ from epsilens._types import FloatArray
 from epsilens._validate import as_loss_limit, as_share, require_column
 from epsilens.data.frames import Documented, like, to_pandas
 from epsilens.document import WhatIfCell, WhatIfDocument
-from epsilens.document.wording import EVERYBODY, FEWEST_RUNS, epsilon_text, group_names, own_budget
+from epsilens.document.wording import (
+    EVERYBODY,
+    FEWEST_RUNS,
+    budget_text,
+    epsilon_text,
+    group_names,
+    own_budget,
+)
 from epsilens.errors import InputError, setting
 
 if TYPE_CHECKING:
@@ -22,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-CELL_COLUMNS = tuple(WhatIfCell.model_fields)
+CELL_COLUMNS = tuple(name for name in WhatIfCell.model_fields if name != "group_epsilons")
 INTERVAL_CONFIDENCE = 0.9
 _COLUMNS_SHOWN = (
     *("group", "epsilon", "loss_change", "loss_change_low", "loss_change_high"),
@@ -32,16 +39,29 @@ _ROWS_SHOWN = 20
 
 
 def cells_frame(document: WhatIfDocument) -> pd.DataFrame:
-    """Return the cells of a document as a pandas frame, one row per group and ε."""
+    """Return the cells of a document as a pandas frame, one row per group and ε.
+
+    Where groups were randomised at once, a column for each of them has its ε.
+    """
     import pandas as pd
 
-    rows = [{name: getattr(cell, name) for name in CELL_COLUMNS} for cell in document.cells]
-    frame = pd.DataFrame(rows, columns=list(CELL_COLUMNS))
-    others = {"group", "method", "trusted", "number_type"}
-    numbers = [c for c in CELL_COLUMNS if c not in others]
+    groups = dict.fromkeys(name for cell in document.cells for name in cell.group_epsilons or ())
+    rows = [
+        {name: getattr(cell, name) for name in CELL_COLUMNS}
+        | {epsilon_column(name): own for name, own in (cell.group_epsilons or {}).items()}
+        for cell in document.cells
+    ]
+    columns = [*CELL_COLUMNS, *map(epsilon_column, groups)]
+    frame = pd.DataFrame(rows, columns=columns)
+    numbers = [c for c in columns if c not in {"group", "method", "trusted", "number_type"}]
     if frame["number_type"].isna().all():  # one type for all cells
         frame = frame.drop(columns="number_type")
     return frame.astype(dict.fromkeys(numbers, "float64"))
+
+
+def epsilon_column(group: str) -> str:
+    """Return the name of the column that has a group's own ε."""
+    return f"epsilon_{group}"
 
 
 @dataclass(frozen=True)
@@ -126,8 +146,13 @@ class LossChangeEstimate(Documented):
         """Return the 5–95 % prediction intervals of accuracy, AUC and gaps, one row each."""
         import pandas as pd
 
-        rows = [interval.model_dump() for interval in self.document.intervals]
-        columns = ["group", "epsilon", "outcome", "low", "high"]
+        rows = [
+            interval.model_dump(exclude={"group_epsilons"})
+            | {epsilon_column(name): own for name, own in (interval.group_epsilons or {}).items()}
+            for interval in self.document.intervals
+        ]
+        own = [name for name in cells_frame(self.document) if name not in CELL_COLUMNS]
+        columns = ["group", "epsilon", *own, "outcome", "low", "high"]
         return like(pd.DataFrame(rows, columns=columns), self.template)
 
     def plot(
@@ -184,6 +209,7 @@ class LossChangeEstimate(Documented):
             If the result is of a network whose body was not declared public.
         """
         self.document.require_privacy()
+        self.document.require_order()
         limit = as_loss_limit(max_loss_increase)
         level = as_share(confidence, name="confidence")
         wanted = group_names(self.document)
@@ -203,7 +229,12 @@ class LossChangeEstimate(Documented):
                 break
             chosen = at
         failed = {own_budget(cell) for cell in self.document.cells if not cell.trusted}
-        return _choice(chosen, upper, failed, limit, level, wanted, few=self.has_few_runs)
+        texts = {
+            own_budget(cell): budget_text(cell)
+            for cell in self.document.cells
+            if cell.group_epsilons is not None
+        }
+        return _choice(chosen, upper, failed, limit, level, wanted, texts, few=self.has_few_runs)
 
     @property
     def has_few_runs(self) -> bool:
@@ -266,7 +297,11 @@ class LossChangeEstimate(Documented):
 
     def _shown(self) -> pd.DataFrame:
         """Return the columns of the cells that hold something; the loss always."""
-        frame = cells_frame(self.document.answered())[list(_COLUMNS_SHOWN)]
+        frame = cells_frame(self.document.answered())
+        own = [name for name in frame if name not in CELL_COLUMNS]
+        frame = frame[["group", *own, *_COLUMNS_SHOWN[1:]]]
+        if own:
+            return frame.drop(columns="epsilon")
         always = ["group", "epsilon", "loss_change", "trusted"]
         return frame[[name for name in frame if name in always or frame[name].notna().any()]]
 
@@ -284,6 +319,7 @@ def _choice(
     limit: float,
     confidence: float,
     groups: list[str],
+    texts: dict[float, str],
     *,
     few: bool,
 ) -> Choice:
@@ -297,12 +333,12 @@ def _choice(
             sentence += ": no upper end of an estimate is known that passed its checks."
         else:
             sentence += (
-                f"; the nearest miss is ε = {epsilon_text(nearest)}, where one run may show "
+                f"; the nearest miss is {texts.get(nearest, f'ε = {epsilon_text(nearest)}')}, where one run may show "
                 f"{upper[nearest]:+.3g} (upper end of the {100 * confidence:.4g} % prediction interval)."
             )
         return Choice(epsilon=None, holds=False, sentence=sentence)
     sentence = (
-        f"ε = {epsilon_text(chosen)} is the most private choice for {whom} within a loss increase of "
+        f"{texts.get(chosen, f'ε = {epsilon_text(chosen)}')} is the most private choice for {whom} within a loss increase of "
         f"{limit:g}. There, and at every larger ε of the grid, a run stays within it (upper end of the "
         f"{100 * confidence:.4g} % prediction interval: {upper[chosen]:+.3g}). No limit on the attack was set."
     )

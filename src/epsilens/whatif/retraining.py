@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, nullcontext
@@ -57,12 +58,19 @@ def run_seed(seed: int, group: str, epsilon: float, repeat: int) -> np.random.Se
     return np.random.SeedSequence([seed, *words])
 
 
-def seed_name(asked: Asked, group: Group) -> str:
-    """Return the group's name, with the budget of every column where they differ."""
+def seed_name(asked: Asked, group: Group, e: int) -> str:
+    """Return the group's name, with the budget of every column, or of every part, where they differ."""
+    if asked.mixed:
+        return f"{group.name}\x00{_part_budgets(asked, e)}"
     if not asked.is_mapping:
         return group.name
     budgets = ",".join(f"{name}={value!r}" for name, value in asked.budgets[0].items())
     return f"{group.name}\x00{budgets}"
+
+
+def _part_budgets(asked: Asked, e: int) -> str:
+    """Return the ε of every group of a cell whose groups are randomised at once."""
+    return ",".join(f"{part.group.name}={part.epsilon!r}" for part in asked.mixed[e])
 
 
 class Checkpoint:
@@ -99,7 +107,9 @@ class Checkpoint:
 
     def key(self, group: Group, labels: NDArray[np.int64]) -> str:
         """Return the digest under which a group's runs are kept."""
-        members = np.packbits(group.mask).tobytes() + labels[group.mask].tobytes()
+        members = b"".join(
+            np.packbits(part.mask).tobytes() + labels[part.mask].tobytes() for part in group.members
+        )
         return hashlib.sha256(self.salt.encode() + members).hexdigest()
 
     def _read(self) -> None:
@@ -177,8 +187,11 @@ def run_keys(
     *,
     seed: int,
     beside: Mapping[str, object],
-) -> tuple[Checkpoint, dict[str, str]]:
-    """Open the checkpoint of a study, and return the digest of every group's members and their answers.
+) -> tuple[Checkpoint, Callable[[str, int, int], RunKey]]:
+    """Open the checkpoint of a study, and return under which key a run of a group, an ε and a number is kept.
+
+    A key holds a digest of the group's members and their answers. The ε before the first stands for the true
+    answers.
 
     Parameters
     ----------
@@ -202,22 +215,32 @@ def run_keys(
         identity["n_parameters"] = baseline.problem.n_parameters
     if isinstance(baseline, StreamedBaseline):
         identity |= {"streamed": True, "domain": asked.label.domain()[1].tolist()}
-        keys = {
+        kept = Checkpoint(checkpoint, {**identity, **beside})
+        names = {
             group.name: f"{group.name}\x00{group.key}"
             for group in asked.groups
             if isinstance(group, StreamedGroup)
         }
-        return Checkpoint(checkpoint, {**identity, **beside}), keys
-    values = asked.label.values
-    identity |= {
-        "outcomes": list(RUN_OUTCOMES),
-        "budgets": dict(asked.budgets[0]) if asked.is_mapping else None,
-        "domain": [list(asked.alternatives.sizes), 0 if values is None else values.tolist()],
-    }
-    kept = Checkpoint(checkpoint, {**identity, **beside})
-    joint = asked.alternatives.codes
-    truth = joint if asked.label.codes is None else joint * 1000 + asked.label.codes
-    return kept, {group.name: kept.key(group, truth) for group in asked.groups}
+    else:
+        values = asked.label.values
+        identity |= {
+            "outcomes": list(RUN_OUTCOMES),
+            "budgets": dict(asked.budgets[0]) if asked.is_mapping else None,
+            "domain": [list(asked.alternatives.sizes), 0 if values is None else values.tolist()],
+        }
+        kept = Checkpoint(checkpoint, {**identity, **beside})
+        joint = asked.alternatives.codes
+        truth = joint if asked.label.codes is None else joint * 1000 + asked.label.codes
+        names = {group.name: kept.key(group, truth) for group in asked.groups}
+
+    def key(name: str, e: int, repeat: int) -> RunKey:
+        if e < 0:
+            return names[name], math.inf, repeat
+        # Two cells may have the same largest ε and differ in that of another group.
+        own = f"{names[name]}\x00{_part_budgets(asked, e)}" if asked.mixed else names[name]
+        return own, asked.epsilons[e], repeat
+
+    return kept, key
 
 
 def retrain_cells(
@@ -229,15 +252,15 @@ def retrain_cells(
     seed: int,
     checkpoint: str | Path | None = None,
     progress: Progress | None = None,
-) -> dict[tuple[str, float, int], Run]:
-    """Return what the test set says of every run, by group, ε and repeat.
+) -> dict[tuple[str, int, int], Run]:
+    """Return what the test set says of every run, by group, place of the ε and repeat.
 
     The runs of a cell share a Hessian to start with; each is converged to a gradient of 1e-8 on its
     own draw.
     """
     streamed = isinstance(baseline, StreamedBaseline)
     beside: dict[str, object] = {} if streamed else {"corrected": corrected}
-    kept, keys = run_keys(checkpoint, baseline, asked, seed=seed, beside=beside)
+    kept, key = run_keys(checkpoint, baseline, asked, seed=seed, beside=beside)
     block = repeats
     if isinstance(baseline, BaselineModel):
         block = max(1, _BLOCK_NUMBERS // baseline.n_rows)
@@ -249,11 +272,7 @@ def retrain_cells(
         for e in range(len(asked.epsilons))
         for repeat in range(repeats)
     ]
-    todo = [
-        (group, e, r)
-        for group, e, r in wanted
-        if (keys[group.name], asked.epsilons[e], r) not in kept.runs
-    ]
+    todo = [(group, e, r) for group, e, r in wanted if key(group.name, e, r) not in kept.runs]
     done = len(wanted) - len(todo)
     train = _trainer(baseline, asked, corrected=corrected)
     places = {group.name: g for g, group in enumerate(asked.groups)}
@@ -275,14 +294,11 @@ def retrain_cells(
         results = current_passes().map(partial(train, needed, asked, seed), tasks)
     with quietly() if isinstance(baseline, AnyModel) else nullcontext(), closing(results):
         for finished in results:
-            kept.add([((keys[name], e, r), run) for (name, e, r), run in finished])
+            kept.add([(key(*which), run) for which, run in finished])
             done += len(finished)
             if progress is not None:
                 progress(done, len(wanted), "retrain")
-    return {
-        (group.name, asked.epsilons[e], r): kept.runs[(keys[group.name], asked.epsilons[e], r)]
-        for group, e, r in wanted
-    }
+    return {(group.name, e, r): kept.runs[key(group.name, e, r)] for group, e, r in wanted}
 
 
 def _trainer(
@@ -302,7 +318,7 @@ def _trainer(
     return partial(_train_general, corrected=corrected)
 
 
-Finished = list[tuple[tuple[str, float, int], Run]]
+Finished = list[tuple[tuple[str, int, int], Run]]
 
 
 def _train_whole(
@@ -310,16 +326,16 @@ def _train_whole(
 ) -> Finished:
     """Train some runs of a model that is trained again as a whole, each with draws and a seed of its own."""
     g, e, repeats = part
-    group, epsilon = asked.groups[g], asked.epsilons[e]
+    group = asked.groups[g]
     finished: Finished = []
     for repeat in repeats:
-        own = run_seed(seed, seed_name(asked, group), epsilon, repeat)
+        own = run_seed(seed, seed_name(asked, group, e), asked.epsilons[e], repeat)
         draw = draw_one(column_sizes(asked), model.n_rows, own)
-        reported = report(model, asked, draw, keep_levels(asked, e), group.mask)
+        reported = report(model, asked, draw, keep_levels(asked, group, e, model.n_rows))
         trained = model.train(reported.y, seed=draw.seed, table=reported.table)
         found = model.outcomes_of(model.predict(trained), group.test_mask)
         run = tuple(getattr(found, name) for name in RUN_OUTCOMES)
-        finished.append(((group.name, epsilon, repeat), run))
+        finished.append(((group.name, e, repeat), run))
     return finished
 
 
@@ -331,7 +347,7 @@ def runs_outcomes(baseline: TrainedModel, group: Group, thetas: FloatArray) -> l
 
 
 def _finished(
-    baseline: TrainedModel, group: Group, epsilon: float, repeats: list[int], solution: Solution
+    baseline: TrainedModel, group: Group, e: int, repeats: list[int], solution: Solution
 ) -> Finished:
     """Return what the test set says of solved runs; refuse those whose optimum was not reached."""
     if not solution.converged.all():
@@ -339,7 +355,7 @@ def _finished(
             f"{int(np.sum(~solution.converged))} retrainings did not converge. Add regularisation."
         )
     found = runs_outcomes(baseline, group, solution.theta)
-    return [((group.name, epsilon, r), run) for r, run in zip(repeats, found, strict=True)]
+    return [((group.name, e, r), run) for r, run in zip(repeats, found, strict=True)]
 
 
 def _refuse_one_class(counts: NDArray[np.int64]) -> None:
@@ -355,16 +371,18 @@ def _train_labels(
     baseline: BaselineModel | StreamedBaseline,
     asked: Asked,
     seed: int,
-    part: tuple[int, int, list[int]],
+    task: tuple[int, int, list[int]],
 ) -> Finished:
     """Train some runs of a cell side by side, each to convergence on its own labels."""
-    g, e, repeats = part
-    group, epsilon, channel = asked.groups[g], asked.epsilons[e], asked.label_channels[e]
+    g, e, repeats = task
+    group, epsilon = asked.groups[g], asked.epsilons[e]
+    parts = asked.channels(group, e)
+    matrices = [part.label.matrix for part in parts if part.label is not None]
     problem, finder = baseline.problem, curvature_finder(baseline.problem)
     _, values = asked.label.domain()
     statistics = problem.loss.statistic(values)
     (noise,) = baseline.group_noises([group], with_grams=False)
-    centre = baseline.linear + noise.shift(channel.matrix)
+    centre = baseline.linear + noise.shift(np.stack(matrices) if group.parts else matrices[0])
     start = minimise(
         problem,
         centre[:, None],
@@ -372,25 +390,29 @@ def _train_labels(
         curvatures=(baseline.curvature,),
         curvature_at=finder,
     ).theta
-    seeds = [run_seed(seed, seed_name(asked, group), epsilon, repeat) for repeat in repeats]
+    seeds = [run_seed(seed, seed_name(asked, group, e), epsilon, repeat) for repeat in repeats]
     if isinstance(baseline, StreamedBaseline):
-        rows = with_groups(baseline.problem.rows, [group])
+        rows = with_groups(baseline.problem.rows, group.members)
         rows = replace(rows, reading=replace(rows.reading, values=values))
         # A record's report in a run is decided by a number that belongs to the run and to the record's
         # position, so that every piece can be randomised by itself.
         found = replace(baseline.problem, rows=rows).sum(
             _randomised,
             statistics,
-            np.cumsum(channel.matrix, axis=1),
+            [np.cumsum(matrix, axis=1) for matrix in matrices],
             [int(one.generate_state(1, np.uint64)[0]) for one in seeds],
             what="randomised labels",
         )
         linear, counted = found["linear"] / problem.n_rows, found["counts"]
     else:
-        codes, members = asked.label.domain()[0], np.flatnonzero(group.mask)
+        codes = asked.label.domain()[0]
         labels = np.repeat(codes[:, None], len(repeats), axis=1)
         for j, one in enumerate(seeds):
-            labels[members, j] = simulate(channel, codes[members], np.random.default_rng(one))
+            generator = np.random.default_rng(one)
+            for part in parts:
+                assert part.label is not None  # noqa: S101  (only labels are protected here)
+                members = np.flatnonzero(part.group.mask)
+                labels[members, j] = simulate(part.label, codes[members], generator)
         linear = baseline.problem.linear_term(np.moveaxis(statistics[labels], 2, 1))
         counted = [np.bincount(column) for column in labels.T]
     if baseline.is_classifier:
@@ -403,25 +425,26 @@ def _train_labels(
         clusters=np.zeros(len(repeats), dtype=np.intp),
         curvature_at=finder,
     )
-    return _finished(baseline, group, epsilon, repeats, solution)
+    return _finished(baseline, group, e, repeats, solution)
 
 
 def _randomised(
     problem: Problem,
     records: StreamedRows,
     statistics: FloatArray,
-    cumulative: FloatArray,
+    cumulative: list[FloatArray],
     keys: list[int],
 ) -> Part:
     """Return the linear term of every run, and how often each label is reported."""
     k = len(statistics)
     labels = np.repeat(records.codes[:, None], len(keys), axis=1)
-    members = np.flatnonzero(records.masks[0])
-    truth = records.codes[members]
-    for run, key in enumerate(keys):
-        drawn = uniform_at(records.positions[members], key)
-        reports = (drawn[:, None] >= cumulative[truth]).sum(axis=1)
-        labels[members, run] = np.minimum(reports, k - 1)
+    for mask, ends in zip(records.masks, cumulative, strict=True):
+        members = np.flatnonzero(mask)
+        truth = records.codes[members]
+        for run, key in enumerate(keys):
+            drawn = uniform_at(records.positions[members], key)
+            reports = (drawn[:, None] >= ends[truth]).sum(axis=1)
+            labels[members, run] = np.minimum(reports, k - 1)
     return {
         "linear": problem.linear_term(np.moveaxis(statistics[labels], 2, 1)),
         "counts": np.array([np.bincount(column, minlength=k) for column in labels.T]),
@@ -450,15 +473,18 @@ def _train_general(
     baseline: BaselineModel,
     asked: Asked,
     seed: int,
-    part: tuple[int, int, list[int]],
+    task: tuple[int, int, list[int]],
     *,
     corrected: bool,
 ) -> Finished:
     """Train some runs of a cell side by side on drawn features and labels."""
-    g, e, repeats = part
+    g, e, repeats = task
     problem, label = baseline.problem, asked.label
     group, epsilon = asked.groups[g], asked.epsilons[e]
+    parts = asked.channels(group, e)
     rows = np.flatnonzero(group.mask)
+    # The places of every part among the group's records.
+    places = [np.flatnonzero(part.group.mask[rows]) for part in parts]
     # Patterns of bits differ from run to run, and with them what a record may be.
     blocks = [[repeat] for repeat in repeats] if asked.unary is not None else [repeats]
     finished: Finished = []
@@ -468,34 +494,38 @@ def _train_general(
         drawn = np.zeros_like(values)
         for j, repeat in enumerate(block):
             generator = np.random.default_rng(
-                run_seed(seed, seed_name(asked, group), epsilon, repeat)
+                run_seed(seed, seed_name(asked, group, e), epsilon, repeat)
             )
             values[:, j] = asked.alternatives.codes[rows]
             if asked.unary is not None:
                 bits, alternatives = _drawn_bits(asked, baseline, rows, epsilon, generator)
                 values[:, j] = bits[rows]
-            elif asked.feature_channels:
-                sizes = asked.alternatives.sizes
-                digits = np.array(np.unravel_index(values[:, j], sizes))
-                reported = [
-                    simulate(channel, digit, generator)
-                    for channel, digit in zip(
-                        asked.feature_channels[e].channels, digits, strict=True
-                    )
-                ]
-                values[:, j] = np.ravel_multi_index(tuple(reported), sizes)
-            if asked.label_channels:
+            for part, place in zip(parts, places, strict=True):
+                if part.features is not None:
+                    sizes = asked.alternatives.sizes
+                    digits = np.array(np.unravel_index(values[place, j], sizes))
+                    reported = [
+                        simulate(channel, digit, generator)
+                        for channel, digit in zip(part.features.channels, digits, strict=True)
+                    ]
+                    values[place, j] = np.ravel_multi_index(tuple(reported), sizes)
+                if part.label is not None:
+                    truth, _ = label.domain()
+                    drawn[place, j] = simulate(part.label, truth[rows[place]], generator)
+            if asked.label_is_protected and baseline.is_classifier:
                 truth, _ = label.domain()
-                drawn[:, j] = simulate(asked.label_channels[e], truth[rows], generator)
-                if baseline.is_classifier:
-                    _refuse_one_class(np.bincount(np.r_[truth[~group.mask], drawn[:, j]]))
+                _refuse_one_class(np.bincount(np.r_[truth[~group.mask], drawn[:, j]]))
         objective = realised_runs(
             baseline,
             alternatives,
             group.mask,
             values,
-            drawn if asked.label_channels else None,
-            correction=asked.label_channels[e].matrix if corrected else None,
+            drawn if asked.label_is_protected else None,
+            corrections=[
+                (part.group.mask, part.label.matrix)
+                for part in parts
+                if corrected and part.label is not None
+            ],
         )
         solution = minimise(
             objective,
@@ -504,5 +534,5 @@ def _train_general(
             clusters=np.zeros(len(block), dtype=np.intp),
             curvatures=(baseline.curvature,),
         )
-        finished += _finished(baseline, group, epsilon, block, solution)
+        finished += _finished(baseline, group, e, block, solution)
     return finished

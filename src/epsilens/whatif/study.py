@@ -441,6 +441,7 @@ class WhatIf(FittedModel):
         checkpoint: str | Path | None = None,
         dependent_groups: DependentGroups = "refuse",
         inverse_hessian: str | InverseHessian | None = None,
+        together: bool = False,
         progress: Progress | None = None,
     ) -> LossChangeEstimate:
         """Estimate what randomised response would do to the test loss.
@@ -451,7 +452,8 @@ class WhatIf(FittedModel):
             What is randomised: features, and the label by its name ("label" if it has none).
             None: the label.
         epsilon : float in (0, inf], list, grid text such as "0.1:10:30", or {column: epsilon}
-            Privacy budgets; infinity changes nothing.
+            Privacy budgets; infinity changes nothing. With `together`, {group: epsilon}: a number, or
+            lists of equal length, of which each position is one cell.
         groups : mapping of name to mask or expression, optional
             Whose answers are randomised. None: everybody, as group "all".
         method : {"auto", "influence", "newton", "exact", "curve", "retrain", "paper"}
@@ -489,6 +491,10 @@ class WhatIf(FittedModel):
             "cg" beyond 5,000 parameters, where no matrix of them is formed. A solver such as
             `ConjugateGradient(tolerance=1e-6)` carries its own settings. What it left is in the
             provenance, and among the warnings where it did not converge.
+        together : bool
+            Whether all groups are randomised at once, each at its own ε. The groups must not overlap;
+            records in no group are left as they are. A cell's `record_epsilon` is then the largest of
+            its groups: what the least protected person is promised.
         progress : callable, optional
             Called with (done, total, what).
 
@@ -519,11 +525,19 @@ class WhatIf(FittedModel):
                 random_state=random_state,
                 checkpoint=checkpoint,
                 dependent_groups=dependent_groups,
+                together=together,
                 progress=progress,
             )
         seed = as_count(random_state, name="random_state", least=0)
         question = Question(
-            epsilon, protect, groups, categories, mechanism, method == "paper", dependent_groups
+            epsilon,
+            protect,
+            groups,
+            categories,
+            mechanism,
+            method == "paper",
+            dependent_groups,
+            together,
         )
         if method == "curve" or (method == "auto" and isinstance(self.baseline_, AnyModel)):
             return self._by_curve(
@@ -566,12 +580,13 @@ class WhatIf(FittedModel):
             seconds=time.perf_counter() - started,
             first_order=cells.first_order,
         )
-        if groups is not None and EVERYBODY not in groups:
+        if not together and groups is not None and EVERYBODY not in groups:
             return found
         again = partial(
             self.retrain,
             protect=protect,
-            groups=None if groups is None else {EVERYBODY: groups[EVERYBODY]},
+            groups=groups if together or groups is None else {EVERYBODY: groups[EVERYBODY]},
+            together=together,
             categories=categories,
             correction=correction,
             mechanism=mechanism,
@@ -593,13 +608,14 @@ class WhatIf(FittedModel):
         random_state: int = 0,
         checkpoint: str | Path | None = None,
         dependent_groups: DependentGroups = "refuse",
+        together: bool = False,
         progress: Progress | None = None,
     ) -> LossChangeEstimate:
         """Really randomise and train again, many times: the truth, with its own error.
 
         Parameters
         ----------
-        protect, epsilon, groups, categories, correction, mechanism, dependent_groups, progress
+        protect, epsilon, groups, categories, correction, mechanism, dependent_groups, together, progress
             As in `estimate`.
         repeats : int
             Runs a cell.
@@ -620,7 +636,13 @@ class WhatIf(FittedModel):
         seed = as_count(random_state, name="random_state", least=0)
         asked, baseline = self._ask(
             Question(
-                epsilon, protect, groups, categories, mechanism, dependent_groups=dependent_groups
+                epsilon,
+                protect,
+                groups,
+                categories,
+                mechanism,
+                dependent_groups=dependent_groups,
+                together=together,
             ),
             self.baseline_,
         )

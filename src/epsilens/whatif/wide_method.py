@@ -35,6 +35,7 @@ from epsilens.whatif.cells import (
     QuadraticRuns,
     finish_cell,
     group_seed,
+    is_identity,
     shape_of_runs,
     unchanged,
 )
@@ -81,7 +82,7 @@ def _cell(
     (before,) = evaluation.gaps(baseline.theta, [contrast], baseline.outcomes)
     channel = question.label_channels[index]
     n_draws = min(question.n_draws, MOST_DRAWS)
-    if np.array_equal(channel, np.eye(len(channel))):
+    if is_identity(channel):
         return unchanged(before, group_index=group, epsilon_index=index, n_draws=n_draws)
     curvature = WideCurvature(HessianOperator(problem, theta))
     # The same seed at every ε: the interval is smooth in ε.

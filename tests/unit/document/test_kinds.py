@@ -32,6 +32,7 @@ CELL_KEYS = [
     "loss_gap_change",
     "accuracy_gap_change",
     "trusted",
+    "group_epsilons",
 ]
 
 

@@ -15,7 +15,12 @@ from epsilens.influence.general_noise import (
     general_noise_terms,
     gradient_covariance,
 )
-from epsilens.influence.perturbed import OwnLabel, PerturbedObjective, Reports
+from epsilens.influence.perturbed import (
+    OwnLabel,
+    PerturbedObjective,
+    RandomisedRecords,
+    Reports,
+)
 from epsilens.models import (
     Design,
     LogisticLoss,
@@ -71,10 +76,16 @@ class Case:
             self.alternatives,
             self.values[self.y],
             np.zeros(n, dtype=int) if own else self.y,
-            self.mask,
-            self.joint,
-            np.ones((1, 1)) if own else self.P,
-            OwnLabel(loss) if own else Reports(loss, self.values, self.omega, self.correction),
+            (
+                RandomisedRecords(
+                    self.mask,
+                    self.joint,
+                    np.ones((1, 1)) if own else self.P,
+                    OwnLabel(loss)
+                    if own
+                    else Reports(loss, self.values, self.omega, self.correction),
+                ),
+            ),
             self.w,
             self.w * self.omega[self.y],
         )
