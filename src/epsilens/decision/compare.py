@@ -9,9 +9,21 @@ from dataclasses import dataclass
 
 from epsilens.decision.question import CheckedLimits
 from epsilens.decision.result import Standing
-from epsilens.document import Alternative, MechanismCell, MechanismCurve, Recommendation
+from epsilens.document import (
+    Alternative,
+    MechanismCell,
+    MechanismCurve,
+    Recommendation,
+    RiskDocument,
+)
 from epsilens.document.decision import RANDOMISED, TITLES, Protects, Trust
-from epsilens.document.wording import at_most_text, change_text, delta_text, epsilon_text
+from epsilens.document.wording import (
+    at_most_text,
+    change_text,
+    delta_text,
+    epsilon_text,
+    percent_text,
+)
 from epsilens.mechanisms import Preview, answer_ceiling, guess_ceiling
 
 
@@ -252,6 +264,32 @@ def _mistakes(cell: MechanismCell | None) -> int | None:
 
 
 # --- The answer in one sentence each: what to do, what is proven, what it costs ---
+
+
+CLEAR_MEMBERSHIP = 0.55
+"""Mean success rate of the membership attack from which on a model clearly gives away who was in its data."""
+
+
+def membership_sentence(risk: RiskDocument) -> str | None:
+    """Say that the model gives away who was in its training data; None where no attack shows that clearly.
+
+    The attack at the largest ε decides, where the model sees most of the true answers.
+
+    Examples
+    --------
+    >>> from epsilens.document import RiskCell, example_document
+    >>> cell = RiskCell(epsilon=8.0, mechanism="rr", asr_mean=0.71, asr_mean_lower_bound=0.69)
+    >>> membership_sentence(example_document("risk", cells=[cell]))
+    'This model gives away who was in its training data: an attacker is right about 71.0% of the records, and 50% by
+    guessing (measured).'
+    """
+    attacked = [cell for cell in risk.cells if cell.asr_mean_lower_bound is not None]
+    if not attacked or (attacked[-1].asr_mean_lower_bound or 0.0) < CLEAR_MEMBERSHIP:
+        return None
+    return (
+        "This model gives away who was in its training data: an attacker is right about "
+        f"{percent_text(attacked[-1].asr_mean)} of the records, and 50% by guessing (measured)."
+    )
 
 
 def short_sentence(

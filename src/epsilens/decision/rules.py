@@ -16,6 +16,7 @@ from epsilens.decision.compare import (
     Compared,
     choose,
     mechanism_details,
+    membership_sentence,
     nearest_sentence,
     previewed_standings,
     short_sentence,
@@ -261,7 +262,7 @@ def decide(
         number_types=types,
         cost=cost.document,
         risk=risk.document,
-        recommendation=chosen,
+        recommendation=with_membership(chosen, risk.document),
         alternatives=alternatives,
         mechanisms=[
             one.curve
@@ -270,6 +271,14 @@ def decide(
         ],
     )
     return Decision(document, standings)
+
+
+def with_membership(found: Recommendation, risk: RiskDocument) -> Recommendation:
+    """Return a recommendation that begins with what the model gives away, where an attack shows that clearly."""
+    leak = membership_sentence(risk)
+    if leak is None:
+        return found
+    return found.model_copy(update={"sentence": f"{leak} {found.sentence}"})
 
 
 def _settled(

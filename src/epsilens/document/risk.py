@@ -84,6 +84,8 @@ class RiskCell(Part):
     """How often a useless attack reaches the maximum by chance."""
     asr_mean: OptionalNumber = None
     """Membership attack: mean success rate over the records."""
+    asr_mean_lower_bound: OptionalNumber = None
+    """With 95 % confidence the mean success rate over the records is at least this."""
     asr_ceiling: OptionalNumber = None
     """For dpsgd, the success rate that no membership attack can exceed; null for rr, which does
     not hide membership."""

@@ -7,6 +7,7 @@ the largest rate is if no sample leaks, and how exposed the most exposed sample 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, logit, ndtri
 from scipy.stats import binom
+from scipy.stats import t as student
 
 from epsilens._types import BoolArray, FloatArray, SingleArray
 from epsilens._validate import as_count, as_share
@@ -299,6 +301,29 @@ class HeldOutScores:
             f"{n_left} of {self.judged.shape[1]} samples have too few models to be judged in full "
             f"({int(np.count_nonzero(~self.judged.any(axis=0)))} not at all)"
         )
+
+    def mean_lower_bound(self, confidence: float) -> float:
+        """Return a lower confidence bound of the mean success rate over samples, by Student's t over models.
+
+        Given the other half's fit the models are judged independently of each other.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> members = np.array([[True, False]] * 40)
+        >>> scores = np.where(members, 1.0, -1.0).astype(np.float32)
+        >>> HeldOutScores(scores, members, np.ones((2, 2), dtype=bool)).mean_lower_bound(0.95)
+        1.0
+        """
+        right = (self.statistic > 0) == self.membership
+        parity = np.arange(len(right)) % 2
+        counted = self.judged[parity]
+        n_judged = counted.sum(axis=1)
+        rates = (right & counted).sum(axis=1)[n_judged > 0] / n_judged[n_judged > 0]
+        if len(rates) < 2:
+            return 0.0
+        error = float(rates.std(ddof=1)) / math.sqrt(len(rates))
+        return float(rates.mean() - student.ppf(confidence, len(rates) - 1) * error)
 
     def split(self) -> tuple[SingleArray, SingleArray]:
         """Return the scores of members and of the others, in no order."""

@@ -661,6 +661,7 @@ def membership_numbers(attack: MembershipAttack) -> dict[str, Any]:
         "asr_max_lower_bound": attack.asr_max_lower_bound,
         "asr_max_p_value": attack.asr_max_p_value,
         "asr_mean": attack.asr_mean,
+        "asr_mean_lower_bound": attack.held_out.mean_lower_bound(attack.confidence),
         "tpr_at_fpr_0_001": attack.held_out.tpr_at_fpr(0.001),
         "tpr_at_fpr_0_01": attack.held_out.tpr_at_fpr(0.01),
     }

@@ -297,7 +297,7 @@ def baseline_rows(document: WhatIfDocument) -> list[tuple[str, str]]:
         ("area under the ROC curve", baseline.auc, loss_text(baseline.auc, decimals=3)),
         ("training rows", baseline.n_train, f"{baseline.n_train:,}"),
         ("test rows", baseline.n_test, f"{baseline.n_test:,}"),
-        ("coefficients", baseline.n_parameters, f"{baseline.n_parameters:,}"),
+        ("coefficients", baseline.n_parameters, f"{baseline.n_parameters or 0:,}"),
     ]
     return [(name, text) for name, number, text in rows if number is not None]
 
