@@ -250,6 +250,8 @@ DOORS = {
         ("explain", ("lime",), (*MASK, "--explainer", "lime")),
         ("explain", ("shap",), ("decide", *ASK, "--max-attack-rate", "0.9", "--identity", "who")),
         ("trees", ("interpret",), ("decide", *ASK, "--mechanism", "dp-ebm")),
+        ("boosted", ("xgboost",), ("whatif", *ASK, "--model", "xgboost")),
+        ("boosted", ("lightgbm",), ("whatif", *ASK, "--model", "lightgbm")),
         ("synthetic", ("mbi",), ("decide", *ASK, "--mechanism", "synthetic-aim")),
         ("federated", ("flwr", "ray"), SIMULATE),
         ("federated", ("cryptography",), (*SIMULATE, "--in-process", "--secure-aggregation")),

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from epsilens._types import FloatArray
 from epsilens.data.frames import to_vector
@@ -47,6 +48,9 @@ _ROWS_TRIED = 300
 _LARGEST_DIFFERENCE = 1e-6
 _ONE_THREAD = frozenset({"n_jobs", "thread_count", "nthread", "num_threads"})
 _SEEDS = frozenset({"random_state", "random_seed"})
+# The number of OpenMP threads belongs to the thread that asks. Looking for the libraries takes milliseconds, so it
+# is done once, when the library of the first estimator is loaded.
+_openmp = cache(ThreadpoolController)
 
 
 def check_any_estimator(estimator: object) -> BaseEstimator:
@@ -55,17 +59,15 @@ def check_any_estimator(estimator: object) -> BaseEstimator:
     Raises
     ------
     InputTypeError
-        If it is a class or a search, cannot be cloned, is no classifier and no regressor, or is a
-        classifier without probabilities.
+        If it is a class or a search, cannot be cloned, or is no classifier and no regressor.
 
     Examples
     --------
-    >>> from sklearn.svm import LinearSVC
-    >>> check_any_estimator(LinearSVC())
+    >>> from sklearn.cluster import KMeans
+    >>> check_any_estimator(KMeans())
     Traceback (most recent call last):
     ...
-    epsilens.errors.InputTypeError: `estimator` must be a classifier with predict_proba, got LinearSVC. Write \
-CalibratedClassifierCV(LinearSVC()).
+    epsilens.errors.InputTypeError: `estimator` must be a classifier or a regressor, got KMeans.
     """
     refuse_class_or_search(estimator)
     kind = type(estimator).__name__
@@ -78,16 +80,7 @@ CalibratedClassifierCV(LinearSVC()).
             got=kind,
             hint="Store constructor arguments unchanged under their own names.",
         ) from None
-    if is_classifier(copy):
-        if not hasattr(copy, "predict_proba"):
-            name = type(final_step(copy)).__name__
-            raise InputTypeError(
-                argument="estimator",
-                expected="a classifier with predict_proba",
-                got=name,
-                hint=f"Write CalibratedClassifierCV({name}()).",
-            )
-    elif not is_regressor(copy):
+    if not is_classifier(copy) and not is_regressor(copy):
         raise InputTypeError(argument="estimator", expected="a classifier or a regressor", got=kind)
     return copy
 
@@ -238,7 +231,7 @@ class AnyModel:
             None: the test records.
         """
         X = self.test_table if table is None else table
-        with _withheld("predict with", model), threadpool_limits(limits=1, user_api="openmp"):
+        with _withheld("predict with", model), _openmp().limit(limits=1, user_api="openmp"):
             raw = model.predict_proba(X) if self.is_classifier else model.predict(X)
             found = np.asarray(raw, dtype=np.float64)
             # Strange shapes, as of a classifier of several outputs, fail here.
@@ -343,7 +336,7 @@ def _fit(
         while isinstance(step, Pipeline):
             prefix, step = f"{prefix}{step.steps[-1][0]}__", step.steps[-1][1]
         given[f"{prefix}sample_weight"] = weights
-    with _withheld("train", estimator), threadpool_limits(limits=1, user_api="openmp"):
+    with _withheld("train", estimator), _openmp().limit(limits=1, user_api="openmp"):
         model.set_params(**chosen)
         return model.fit(X, y, **given)
 
@@ -427,6 +420,15 @@ def fit_any_model(
                 raise
             model, started = replace(model, takes_codes=True), time.perf_counter()
             trained = model.train(label.y, seed=seed)
+        if of_classes and not hasattr(trained, "predict_proba"):
+            # Some know it only once they are fitted.
+            name = type(final_step(trained)).__name__
+            raise InputTypeError(
+                argument="estimator",
+                expected="a classifier with predict_proba",
+                got=name,
+                hint=f"Write CalibratedClassifierCV({name}()).",
+            )
         predicted = model.predict(trained)
         seconds = time.perf_counter() - started
         is_same = _is_deterministic(model)

@@ -39,7 +39,7 @@ _ENOUGH_MODELS = 48
 """Another ε is attacked only where this many models can be trained at each."""
 _BLOCK = 4
 _LEAST = 1e-5
-"""A probability counts as no closer to 0 or 1 than this: a forest of few trees gives round numbers."""
+"""A probability counts as no closer to 0 or 1 than this."""
 _MOST_NUMBERS = 400_000_000
 _MOST_PREDICTIONS = 2_000_000
 
@@ -185,6 +185,26 @@ class StoredLikelihoods(GuessByLikelihood[NDArray[np.intp]]):
             yield self.stored[models, candidate][:, rows].T.astype(np.float64)
 
 
+def membership_scores(chances: FloatArray) -> SingleArray:
+    """Return φ = log(p/(1 − p)) of the probability that models give to each record's true class.
+
+    A forest of 100 trees knows steps of 0.01 only. A probability of 0 or 1 counts as half the smallest step
+    that occurs away from it: further out φ would measure nothing but rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> membership_scores(np.array([0.0, 0.5, 0.99])).round(2)
+    array([-5.29,  0.  ,  4.6 ], dtype=float32)
+    """
+    steps = np.minimum(chances, 1.0 - chances)
+    steps = steps[steps > 1e-9]
+    least = max(_LEAST, 0.5 * float(steps.min())) if len(steps) else _LEAST
+    clipped = np.clip(chances, least, 1.0 - least)
+    scores: SingleArray = np.log(clipped / (1.0 - clipped)).astype(np.float32)
+    return scores
+
+
 @dataclass(frozen=True, repr=False)
 class AnyShadows:
     """The shadow models that one question about any classifier needs.
@@ -277,8 +297,7 @@ class AnyShadows:
             log_chances = np.take_along_axis(stored, self.truth[None, None], axis=1)[:, 0].astype(
                 np.float64
             )
-            chances = np.clip(np.exp(log_chances), _LEAST, 1.0 - _LEAST)
-            scores = np.log(chances / (1.0 - chances)).astype(np.float32)
+            scores = membership_scores(np.exp(log_chances))
             guessed = self._guess(stored)
             yield ShadowOutcome(scores, members, right, accuracy, *guessed[0], guessed[1:])
 

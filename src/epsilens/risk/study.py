@@ -224,7 +224,9 @@ class AttackStudy(FittedModel):
         shadows: RandomisedShadows | AnyShadows
         attacked: Sequence[int] = range(len(asked.epsilons))
         if isinstance(baseline, AnyModel):
-            time_given = SECONDS if seconds is None else as_positive(seconds, name="seconds")
+            time_given = SECONDS if seconds is None else seconds
+            if time_given != math.inf:
+                as_positive(time_given, name="seconds")
             n_fits = math.inf
             if math.isfinite(time_given):
                 n_fits = time_given / seconds_per_shadow(baseline, asked, targets, seed)

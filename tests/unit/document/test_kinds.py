@@ -32,7 +32,6 @@ CELL_KEYS = [
     "loss_gap_change",
     "accuracy_gap_change",
     "trusted",
-    "group_epsilons",
 ]
 
 
