@@ -53,6 +53,8 @@ DEFAULT_ALPHA = 0.2
 """Share of what identifies people that must go, where masking is tried."""
 MASKING_SECONDS = 60.0
 """Time for finding the columns that identify people."""
+CURVE_SECONDS = 40.0
+"""Time for the cost of a model that is trained again, where a decision needs it."""
 MOST_NUMBERS = 200_000_000
 """Rows times columns of the encoded table up to which mechanisms on the true answers are previewed."""
 X_BOUND = 2.5
@@ -945,9 +947,10 @@ class Study:
         self.require_factorisable("an attack")
         corrected: dict[str, Any] = {} if correction is None else {"correction": correction}
         timed: dict[str, Any] = {} if self.is_linear or seconds is None else {"seconds": seconds}
+        priced_in = {} if self.is_linear else {"seconds": CURVE_SECONDS, **timed}
         if epsilon is not None or correction is not None or self._last_cost is None:
             priced = self.cost(
-                epsilon=grid, method=method, progress=progress, **timed, **corrected, **joint
+                epsilon=grid, method=method, progress=progress, **priced_in, **corrected, **joint
             )
             priced.document.require_order()
         if epsilon is not None or correction is not None or self._last_risk is None:

@@ -266,7 +266,7 @@ def _mistakes(cell: MechanismCell | None) -> int | None:
 # --- The answer in one sentence each: what to do, what is proven, what it costs ---
 
 
-CLEAR_MEMBERSHIP = 0.55
+CLEAR_MEMBERSHIP = 0.6
 """Mean success rate of the membership attack from which on a model clearly gives away who was in its data."""
 
 

@@ -108,7 +108,7 @@ class CurveTraining:
     n_draws : int
     seed : int
     seconds : float
-        Time after which no node is added. The first nodes are trained however long it takes.
+        Time after which no node is added. The first nodes, and one more, are trained however long it takes.
     max_error : float, optional
         Error of the mean change of loss at which refinement stops, standard error and interpolation together.
     most_nodes : int
@@ -174,7 +174,9 @@ class CurveTraining:
             ]
             # A round takes as long as the others took for each training.
             each = (time.monotonic() - started) / max(self._done, 1)
-            if not wanted or time.monotonic() + each * len(wanted) * self.n_draws > deadline:
+            is_late = time.monotonic() + each * len(wanted) * self.n_draws > deadline
+            # One node is always added: without it nothing is known of the error between nodes.
+            if not wanted or (is_late and any(errors)):
                 break
             expected = [self._interpolated(nodes[g])[e] for g, e in wanted]
             self._add(nodes, wanted)
@@ -321,7 +323,7 @@ def interpolation_errors(
     such one, and at most the distance of the curve from a straight line.
     """
     places = sorted(nodes)
-    untested = max(errors.values(), default=0.0)
+    untested = max(errors.values(), default=math.inf)
     curve = interpolate(x, {e: float(runs[:, 0].mean()) for e, runs in nodes.items()})
     bends = np.abs(curve - np.interp(x, x[places], curve[places]))
     result = [0.0] * len(x)

@@ -125,7 +125,7 @@ def test_a_forest_that_memorises_is_found_and_said_first():
     )
     cell = decision.document.risk.cells[-1]
     assert cell.asr_mean > 0.6
-    assert 0.55 < cell.asr_mean_lower_bound < cell.asr_mean
+    assert 0.6 < cell.asr_mean_lower_bound < cell.asr_mean
     assert decision.recommendation.sentence.startswith(
         "This model gives away who was in its training data"
     )

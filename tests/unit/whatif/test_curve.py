@@ -117,7 +117,7 @@ def test_cells_between_nodes_are_estimated_and_their_variance_is_not_averaged_aw
     result = study_of(GaussianNB()).estimate(epsilon="0.1:10:30", seconds=0.001)
     cells = result.document.cells
     kinds = [cell.number_type for cell in cells]
-    assert kinds.count("measured") == 5
+    assert kinds.count("measured") == 6
     assert kinds[0] == kinds[-1] == "measured"
     nodes = [place for place, kind in enumerate(kinds) if kind == "measured"]
     half = np.array([cell.loss_change_high - cell.loss_change for cell in cells])
