@@ -946,6 +946,8 @@ class Study:
             masked = self._masked_columns(share, progress)
         self.require_factorisable("an attack")
         corrected: dict[str, Any] = {} if correction is None else {"correction": correction}
+        if progress is not None and not self.is_linear:
+            progress = self._whole_progress(progress, seconds)
         timed: dict[str, Any] = {} if self.is_linear or seconds is None else {"seconds": seconds}
         priced_in = {} if self.is_linear else {"seconds": CURVE_SECONDS, **timed}
         if epsilon is not None or correction is not None or self._last_cost is None:
@@ -1024,6 +1026,42 @@ class Study:
         if self.identity is not None:
             decision = self._with_lever(decision, masked, checkpoint, limits, progress)
         return self._with_notes(decision)
+
+    def _whole_progress(self, progress: Progress, seconds: float | None) -> Progress:
+        """Return one progress of a decision about a model that is trained again, in expected milliseconds.
+
+        Its steps take very different times, and their own numbers of models would say little of the whole.
+        """
+        from epsilens.influence.any_model import AnyModel
+        from epsilens.models.passes import current_passes
+        from epsilens.risk.any_shadows import SECONDS
+        from epsilens.whatif.curve import DRAWS, FIRST_NODES
+
+        model = self.fitted().baseline_
+        assert isinstance(model, AnyModel)  # noqa: S101
+        first = (FIRST_NODES + 2) * DRAWS * model.seconds_per_fit / current_passes().n_workers
+        expected = {
+            "curve": max(first, CURVE_SECONDS if seconds is None else seconds),
+            "attack": SECONDS if seconds is None else seconds,
+            "compare": 15.0,
+        }
+        starts = dict(
+            zip(
+                expected,
+                (0.0, expected["curve"], expected["curve"] + expected["attack"]),
+                strict=True,
+            )
+        )
+        whole, furthest = int(1000 * sum(expected.values())), 0
+
+        def told(done: int, total: int, what: str) -> None:
+            nonlocal furthest
+            step = what if what in expected else "compare"
+            share = min(done / max(total, 1), 1.0)
+            furthest = max(furthest, int(1000 * (starts[step] + share * expected[step])))
+            progress(min(furthest, whole), whole, "decide")
+
+        return told
 
     def _corrected(
         self, grid: Epsilon, method: str, progress: Progress | None
