@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -50,10 +51,13 @@ from epsilens.risk.answer_inference import (
 from epsilens.risk.any_shadows import (
     SECONDS,
     AnyShadows,
+    ShadowPlan,
     attacked_note,
     plan_shadows,
     power_note,
     seconds_per_shadow,
+    settled_plan,
+    shadow_store,
 )
 from epsilens.risk.holder import Holder
 from epsilens.risk.likelihood_ratio import lira
@@ -225,13 +229,21 @@ class AttackStudy(FittedModel):
         attacked: Sequence[int] = range(len(asked.epsilons))
         if isinstance(baseline, AnyModel):
             time_given = SECONDS if seconds is None else as_positive(seconds, name="seconds")
-            n_fits = math.inf
-            if math.isfinite(time_given):
-                n_fits = time_given / seconds_per_shadow(baseline, asked, targets, seed)
-            plan = plan_shadows(len(asked.epsilons), most_models=n_models, n_fits=n_fits)
+            store = shadow_store(
+                checkpoint,
+                baseline,
+                asked,
+                targets,
+                seed=seed,
+                most_models=n_models,
+                seconds=time_given,
+            )
+            plan = settled_plan(
+                store, partial(_plan, baseline, asked, targets, seed, n_models, time_given)
+            )
             n_models, attacked = plan.n_models, plan.attacked
             shadows = AnyShadows(
-                baseline, asked, plan, seed, targets, checkpoint, progress, [*masks.values()]
+                baseline, asked, plan, seed, targets, store, progress, [*masks.values()]
             )
         else:
             if seconds is not None:
@@ -551,6 +563,21 @@ def _targets(n_rows: int, seed: int) -> NDArray[np.intp]:
         return np.arange(n_rows)
     chosen = model_generator(seed, 0, "attack").permutation(n_rows)[:MOST_TARGETS]
     return np.sort(chosen)
+
+
+def _plan(
+    model: AnyModel,
+    asked: Asked,
+    targets: NDArray[np.intp],
+    seed: int,
+    most_models: int,
+    seconds: float,
+) -> ShadowPlan:
+    """Return how many models are trained in the time given, and at which ε."""
+    n_fits = math.inf
+    if math.isfinite(seconds):
+        n_fits = seconds / seconds_per_shadow(model, asked, targets, seed)
+    return plan_shadows(len(asked.epsilons), most_models=most_models, n_fits=n_fits)
 
 
 def _check_together(asked: Asked, *, is_corrected: bool) -> None:
