@@ -440,7 +440,8 @@ def curve_notes(points: CurvePoints, n_draws: int, n_cells: int) -> list[Note]:
         Note(
             "trained-again",
             f"{points.n_fits} models were trained: {n_draws} draws at {n_nodes} of {n_cells} cells, which are measured, "
-            "and the models of the true answers. The other cells are interpolated.",
+            "and the models of the true answers."
+            + (" The other cells are interpolated." if n_nodes < n_cells else ""),
         )
     ]
     if n_draws < DRAWS:
