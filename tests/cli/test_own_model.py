@@ -23,12 +23,19 @@ TREES = "hist-gradient-boosting"
 OWN = '''
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OrdinalEncoder
 from sklearn.svm import LinearSVC
 
 number = 3
 
 
 def make():
+    encode = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
+    return make_pipeline(encode, ExtraTreesClassifier(5))
+
+
+def bare():
     return ExtraTreesClassifier(5)
 
 
@@ -99,6 +106,7 @@ def assert_one_line(captured: tuple[str, str], words: str) -> None:
         ("my_broken_models:make", "stopped with ValueError"),
         ("my_own_models:fails", "stopped with RuntimeError"),
         ("my_own_models:number", "must name a scikit-learn estimator"),
+        ("my_own_models:bare", "Text needs an encoder in front of the model, in a Pipeline"),
         ("my_own_models:svc", "`--model` must be a classifier with predict_proba, got LinearSVC"),
         ("my_own_models:Changed", "sklearn.base.clone can copy, got Changed"),
     ],
@@ -223,7 +231,6 @@ def start(words: list[str], *, pause: float) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "EPSILENS_WORKERS": "1"},
     )
 
 

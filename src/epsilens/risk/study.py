@@ -38,6 +38,7 @@ from epsilens.mechanisms import answer_ceiling
 from epsilens.models.dp_sgd import DPSGDSettings
 from epsilens.models.passes import place_of_work
 from epsilens.models.privacy_accounting import attack_ceiling
+from epsilens.models.scikit_learn import final_step
 from epsilens.models.tables import column_names
 from epsilens.notes import Note
 from epsilens.risk.answer_inference import (
@@ -409,7 +410,7 @@ class AttackStudy(FittedModel):
         if isinstance(baseline, AnyModel):
             raise InputError(
                 f"{setting('mechanism', 'dpsgd')} trains a network of its own on the features of a linear model, got "
-                f"{type(self.estimator).__name__}. Use LogisticRegression, and {setting('hidden')} for a network."
+                f"{type(final_step(self.estimator)).__name__}. Use a logistic model, and {setting('hidden')} for a network."
             )
         started = time.perf_counter()
         seed = as_count(random_state, name="random_state", least=0)
