@@ -20,7 +20,7 @@ from epsilens.cli import main
 from epsilens.document import load_document
 
 TREES = "hist-gradient-boosting"
-OWN = '''
+OWN = """
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.pipeline import make_pipeline
@@ -53,7 +53,7 @@ class Changed(ClassifierMixin, BaseEstimator):
 
     def fit(self, X, y):
         return self
-'''
+"""
 
 
 @pytest.fixture
@@ -131,7 +131,11 @@ def test_a_model_that_is_none_is_refused_in_one_line(
         ("whatif", ("--method", "exact"), "needs a linear model"),
         ("whatif", ("--stream",), "--stream"),
         ("whatif", ("--regularisation", "2"), "`--regularisation` belongs to the models logistic"),
-        ("risk", ("--mechanism", "dpsgd", "--delta", "1e-5"), "`--mechanism dpsgd` trains a network"),
+        (
+            "risk",
+            ("--mechanism", "dpsgd", "--delta", "1e-5"),
+            "`--mechanism dpsgd` trains a network",
+        ),
         ("mask", ("--identity", "sex", "--regularisation", "2"), "`--regularisation` belongs to"),
     ],
 )
