@@ -869,7 +869,8 @@ class Study:
         alpha : float in [0, 1], optional
             With `identity`: share of what identifies people that must go. None: 0.2.
         checkpoint : path, optional
-            Folder that keeps finished shadow models.
+            Folder that keeps finished shadow models. The trainings for the cost of a model that is not linear are
+            kept in a file beside it, whose name ends in "-cost".
         together : bool
             Whether every group is randomised at its own ε, everybody being in one. The advantage is that of
             the least protected group; the details say what is proven of each.
@@ -951,9 +952,12 @@ class Study:
         timed: dict[str, Any] = {} if self.is_linear or seconds is None else {"seconds": seconds}
         priced_in = {} if self.is_linear else {"seconds": CURVE_SECONDS, **timed}
         if epsilon is not None or correction is not None or self._last_cost is None:
+            if checkpoint is not None and not self.is_linear:
+                timed["checkpoint"] = f"{str(checkpoint).rstrip('/')}-cost"
             priced = self.cost(
                 epsilon=grid, method=method, progress=progress, **priced_in, **corrected, **joint
             )
+            timed.pop("checkpoint", None)
             priced.document.require_order()
         if epsilon is not None or correction is not None or self._last_risk is None:
             with warnings.catch_warnings():
@@ -1307,6 +1311,26 @@ def check_identity(identity: str, *, label: str, drop: Sequence[str]) -> None:
         )
 
 
+def _masked_estimator(study: Study) -> Any:
+    """Return the model that is explained and trained on fewer columns: one-hot, whatever it is.
+
+    The model that recognises people is linear and sees the same columns. Codes of categories would be numbers to
+    it.
+    """
+    from sklearn.pipeline import Pipeline
+
+    from epsilens.models.scikit_learn import LINEAR_MODELS, default_estimator
+
+    estimator = study.estimator(ignores_categories=True)
+    if study._is_given or study.model is None or study.model in LINEAR_MODELS:
+        return estimator
+    final = estimator.steps[-1][1]
+    if "categorical_features" in final.get_params():
+        final.set_params(categorical_features=None)
+    encoder = default_estimator(study.prepared.schema).steps[0][1]
+    return Pipeline([("encode", encoder), ("model", final)])
+
+
 def mask_study(
     study: Study, *, seconds: float | None = None, progress: Progress | None = None
 ) -> MaskStudy:
@@ -1333,7 +1357,7 @@ def mask_study(
     if offer is not None:
         public = (offer.X, offer.y, offer.beside.iloc[:, 0])
     study.require_factorisable("masking", is_dense=True)
-    return MaskStudy(study.estimator(ignores_categories=True)).fit(
+    return MaskStudy(_masked_estimator(study)).fit(
         prepared.X_train,
         prepared.y_train,
         prepared.beside.iloc[:, 0],

@@ -24,7 +24,7 @@ from epsilens.app.pictures import (
 )
 from epsilens.app.questions import Question, TableReading
 from epsilens.app.surface import PAGE, WITHHELD
-from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
+from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning, setting
 from epsilens.notes import Note, distinct_notes, note_of_warning
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ EXACT_SECONDS = 60.0
 """Planned time of the cost; the most accurate method that fits is used."""
 RETRAINING_SECONDS = 60.0
 """Time for training again where an estimate of the cost failed its check."""
+ATTACK_SECONDS = 120.0
+"""Time for the attacked models, where each is trained as a whole."""
 PREVIEW_SECONDS = 30.0
 """Planned time of the first answer. Plans are cautious: it takes a tenth of that or less, and a model of
 so many columns that the exact method would be slow gets another one."""
@@ -208,7 +210,7 @@ class Engine:
                     label=question.label,
                     protect=question.protected,
                     groups=groups,
-                    model=question.model,
+                    model=_own_model(task, question) if question.model == "own" else question.model,
                     drop=question.drop,
                     weight=question.weight,
                     categorical=question.categorical,
@@ -255,6 +257,8 @@ class Engine:
 
         with _noted() as notes:
             question, study = self._study(task)
+            if not question.is_linear:
+                return _trained_again(question, study)
             asked = _asked(question)
             is_quick = _is_quick(question, study.baseline)
             if is_quick:
@@ -276,7 +280,8 @@ class Engine:
             result = study.cost(
                 **_asked(question),
                 seconds=EXACT_SECONDS,
-                retraining_seconds=RETRAINING_SECONDS,
+                retraining_seconds=RETRAINING_SECONDS if study.is_linear else 0.0,
+                checkpoint=None if study.is_linear else task["cost_checkpoint"],
                 progress=progress,
             )
         return {"document": _told(result.document, notes, task)}
@@ -287,10 +292,33 @@ class Engine:
             curve = study.risk(
                 epsilon=question.epsilon,
                 shadow_models=question.shadow_models,
+                seconds=None if study.is_linear else ATTACK_SECONDS,
                 checkpoint=task["checkpoint"],
                 progress=progress,
             )
         return {"document": _told(curve.document, notes, task)}
+
+
+def _own_model(task: Task, question: Question) -> object:
+    """Load the model that the server was started with; another one is not the study's."""
+    from epsilens.audit.own_code import load_model
+
+    started = task.get("own_model")
+    if question.own_model is None or question.own_model != started:
+        needed = question.own_model or "MODULE:NAME"
+        raise InputError(f"this study needs a model of your own. Start with `--model {needed}`.")
+    return load_model(question.own_model, folder=task["own_folder"])
+
+
+def _trained_again(question: Question, study: Study) -> Answer:
+    """Return what is known of a model that is trained again before anything is: that it can be."""
+    if question.correction != "none" and not study.is_linear:
+        raise InputError(
+            f"{setting('correction', question.correction)} needs a linear model. Leave it out."
+        )
+    study.read_domains(warn=False)
+    baseline = study.fitted().baseline_
+    return {"document": None, "is_cost": False, "has_probabilities": baseline.is_classifier}
 
 
 def _asked(question: Question) -> dict[str, Any]:

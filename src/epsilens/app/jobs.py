@@ -8,7 +8,7 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -54,10 +54,13 @@ class Jobs:
     Parameters
     ----------
     store : Store
+    beside : mapping, optional
+        What every task is told beside its question.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, beside: Mapping[str, object] | None = None) -> None:
         self._store = store
+        self._beside = dict(beside or {})
         self._lock = threading.RLock()
         self._running: dict[str, _Running] = {}
         self._unwritten: dict[str, str] = {}
@@ -187,6 +190,8 @@ class Jobs:
             "anonymous": study.is_anonymous,
             "question": study.question.model_dump(mode="json"),
             "checkpoint": str(self._store.checkpoint(study.id)),
+            "cost_checkpoint": str(self._store.cost_checkpoint(study.id)),
+            **self._beside,
         }
         try:
             look = self._store.seen(study.id)
@@ -218,7 +223,8 @@ class Jobs:
         with self._lock:
             if self._running.get(id) is not running:
                 return
-            if what != running.what or not running.total:
+            # Another kind of work, or another round of the same, has a pace of its own.
+            if what != running.what or not running.total or done < running.done:
                 running.began, running.began_at, running.what = time.monotonic(), done, what
             running.done, running.total = done, total
             if time.monotonic() - running.written > _WRITTEN_EVERY:

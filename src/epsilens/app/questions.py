@@ -46,6 +46,20 @@ Encoding = (
 JobKind = Literal["cost", "attack"]
 JobState = Literal["waiting", "running", "done", "failed", "cancelled", "interrupted"]
 Stage = Literal["preview", "cost", "decision"]
+ModelChoice = Literal[
+    "logistic",
+    "ridge",
+    "hist-gradient-boosting",
+    "random-forest",
+    "extra-trees",
+    "mlp",
+    "xgboost",
+    "lightgbm",
+    "own",
+]
+"""Models by name; "own" is the one that the server was started with."""
+LINEAR_CHOICES = frozenset({"logistic", "ridge"})
+"""Models that have an exact cost; the others are trained again."""
 
 
 class Message(BaseModel):
@@ -73,7 +87,8 @@ class StudyGroup(Message):
 class Question(TableReading):
     """What is asked of a table; it never changes, a new question is a new study.
 
-    Everybody may know which answers of a `declared` column are possible: those in the data.
+    Everybody may know which answers of a `declared` column are possible: those in the data. The server sets
+    `own_model`, as MODULE:NAME, and `has_probabilities`, whether the model gives any.
     """
 
     label: Name
@@ -89,7 +104,9 @@ class Question(TableReading):
         "0.1:10:30"
     )
     test_share: Annotated[float, Field(gt=0, lt=1)] = 0.25
-    model: Literal["logistic", "ridge"] = "logistic"
+    model: ModelChoice = "logistic"
+    own_model: Name | None = None
+    has_probabilities: bool = True
     regularisation: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     correction: Literal["none", "forward"] = "none"
     shadow_models: Annotated[int, Field(ge=20, le=10_000)] = 128
@@ -103,7 +120,12 @@ class Question(TableReading):
     @property
     def has_attack(self) -> bool:
         """Whether an attack is measured: it needs probabilities, of a model without correction."""
-        return self.model == "logistic" and self.correction == "none"
+        return self.model != "ridge" and self.has_probabilities and self.correction == "none"
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the model has an exact cost, so that a preview of it is quick."""
+        return self.model in LINEAR_CHOICES
 
 
 class Limits(Message):
@@ -209,6 +231,7 @@ class Session(Message):
     state: str
     suffixes: list[str]
     given: Identifier | None
+    models: list[ModelChoice]
 
 
 class EntranceQuestion(Message):

@@ -22,6 +22,7 @@ def run(
     max_upload: int,
     announce: Callable[[str, Path], None],
     browse: Callable[[str], None] | None = None,
+    own_model: str | None = None,
 ) -> None:
     """Serve the page until somebody ends it.
 
@@ -37,6 +38,8 @@ def run(
         Whether names are withheld.
     max_upload : int
         The largest file, in bytes.
+    own_model : str, optional
+        A model of the user's own, as MODULE:NAME.
     announce : callable
         Called with the link and the folder once the server answers.
     browse : callable, optional
@@ -56,7 +59,9 @@ def run(
     try:
         store = Store(open_folder(default_folder() if state is None else state))
         try:
-            service = PageService(store, anonymous=anonymous, max_upload=max_upload, data=data)
+            service = PageService(
+                store, anonymous=anonymous, max_upload=max_upload, data=data, own_model=own_model
+            )
         except BaseException:
             store.close()
             raise

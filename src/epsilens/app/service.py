@@ -7,8 +7,9 @@ import base64
 import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from epsilens import __version__
 from epsilens.app import uploads
@@ -18,6 +19,7 @@ from epsilens.app.jobs import Jobs
 from epsilens.app.questions import (
     Job,
     JobKind,
+    ModelChoice,
     NewStudy,
     Question,
     Renamed,
@@ -48,16 +50,26 @@ class PageService:
         The largest file, in bytes.
     data : str, optional
         A table that was named at the start.
+    own_model : str, optional
+        A model of the user's own, as MODULE:NAME.
     """
 
     def __init__(
-        self, store: Store, *, anonymous: bool, max_upload: int, data: str | None = None
+        self,
+        store: Store,
+        *,
+        anonymous: bool,
+        max_upload: int,
+        data: str | None = None,
+        own_model: str | None = None,
     ) -> None:
         self.store = store
         self.anonymous = anonymous
         self.max_upload = max_upload
         self.helper = Helper(store.temporary)
-        self.jobs = Jobs(store)
+        self.own_model = own_model
+        self._own = {"own_model": own_model, "own_folder": str(Path.cwd())}
+        self.jobs = Jobs(store, beside=self._own)
         self.given = None if data is None else self._take(data)
         self._pages: OrderedDict[tuple[object, ...], str] = OrderedDict()
         self._lock = threading.Lock()
@@ -104,7 +116,15 @@ class PageService:
             state="" if self.anonymous else str(self.store.folder),
             suffixes=list(uploads.SUFFIXES),
             given=self.given,
+            models=self._models(),
         )
+
+    def _models(self) -> list[ModelChoice]:
+        """Return the models that can be asked for; those of other packages only where they are installed."""
+        absent = {name for name in ("xgboost", "lightgbm") if find_spec(name) is None}
+        if self.own_model is None:
+            absent.add("own")
+        return [name for name in get_args(ModelChoice) if name not in absent]
 
     # --- Tables ---
 
@@ -208,12 +228,16 @@ class PageService:
             "name": self._name(table),
             "anonymous": anonymous,
             "question": question.model_dump(mode="json"),
+            **self._own,
         }
 
     def add_study(self, asked: NewStudy) -> StoredStudy:
         """Ask a question, answer it at a few budgets or at all, and keep both."""
         table = self.store.table(asked.table)
-        question = asked.question
+        # What the server alone knows is not taken from the page.
+        own = self.own_model if asked.question.model == "own" else None
+        beside = {"own_model": own, "has_probabilities": True}
+        question = asked.question.model_copy(update=beside)
         if self.anonymous:
             # What somebody calls a group tells what it is.
             groups = [
@@ -225,6 +249,8 @@ class PageService:
         task = self._task(table, question, anonymous=self.anonymous)
         answer = self.helper.ask({"task": "preview", **task})
         check_unchanged(table.path, look)
+        if not answer.get("has_probabilities", True):
+            question = question.model_copy(update={"has_probabilities": False})
         return self.store.add_study(
             table_id=table.id,
             name="" if self.anonymous else asked.name.strip(),
@@ -300,6 +326,8 @@ class PageService:
         from epsilens.document.clauses import failed_check
         from epsilens.document.wording import budget_text, nearest_cell
 
+        if "preview" not in self.store.document_kinds(id):
+            return "No estimate yet: this model is trained again at a few budgets."
         preview = load_document(self.document(id, "preview"))
         assert isinstance(preview, WhatIfDocument)  # noqa: S101
         cell = nearest_cell(preview.cells)
@@ -337,11 +365,14 @@ class PageService:
         """Return what is needed to show a study as far as it has come."""
         stage = self.stage(study.id)
         table = self.store.table(study.table_id)
+        cost = self.store.document(study.id, "preview" if stage == "preview" else "cost")
+        if cost is None:
+            raise NotKeptError("this study has no answer yet. Wait for its cost, or resume it.")
         return {
             **self._task(table, study.question, anonymous=study.is_anonymous),
             "limits": study.limits.model_dump(mode="json"),
             "is_preview": stage == "preview",
-            "cost": self.store.document(study.id, "preview" if stage == "preview" else "cost"),
+            "cost": cost,
             "risk": self.store.document(study.id, "risk") if stage == "decision" else None,
             "command": None
             if self.anonymous

@@ -66,7 +66,7 @@ def command_for(question: Question, limits: Limits, name: str) -> str:
         ("--encoding", question.encoding, None),
         ("--epsilon", question.epsilon, usual.epsilon),
         ("--test-share", question.test_share, usual.test_share),
-        ("--model", question.model, usual.model),
+        ("--model", question.own_model or question.model, usual.model),
         ("--regularisation", question.regularisation, None),
         ("--correction", question.correction, usual.correction),
         (

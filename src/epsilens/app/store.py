@@ -124,9 +124,19 @@ class Store:
             "(SELECT study_id FROM documents WHERE kind = 'risk')"
         )
         kept = {row["id"] for row in unfinished}
+        without_cost = {
+            row["id"]
+            for row in self._database.rows(
+                "SELECT id FROM studies WHERE id NOT IN "
+                "(SELECT study_id FROM documents WHERE kind = 'cost')"
+            )
+        }
         for part in (self.folder / "checkpoints").iterdir():
             if _ID.fullmatch(part.name) and part.name not in kept:
                 _remove(part)
+            known = part.suffix == ".cost" and _ID.fullmatch(part.stem)
+            if known and part.stem not in without_cost and part.is_file():
+                part.unlink()
         for part in self.temporary.iterdir():
             if _ID.fullmatch(part.name):
                 _remove(part)
@@ -203,11 +213,11 @@ class Store:
         question: Question,
         limits: Limits,
         is_anonymous: bool,
-        document: dict[str, object],
+        document: dict[str, object] | None,
         kind: Literal["preview", "cost"] = "preview",
         seen: str | None = None,
     ) -> StoredStudy:
-        """Keep a study with its first answer, and how the file that was named looked then."""
+        """Keep a study with its first answer, if it has one, and how the file that was named looked then."""
         found = new_id()
         with self._database.writing() as connection:
             # It may have been deleted while its first answer was looked for.
@@ -228,9 +238,10 @@ class Store:
                     time.time(),
                 ),
             )
-            connection.execute(
-                "INSERT INTO documents VALUES (?, ?, ?)", (found, kind, json.dumps(document))
-            )
+            if document is not None:
+                connection.execute(
+                    "INSERT INTO documents VALUES (?, ?, ?)", (found, kind, json.dumps(document))
+                )
             if seen is not None:
                 connection.execute("INSERT INTO sightings VALUES (?, ?)", (found, seen))
         return self.study(found)
@@ -280,8 +291,13 @@ class Store:
         """Return where the unfinished models of a study are kept."""
         return self.folder / "checkpoints" / study_id
 
+    def cost_checkpoint(self, study_id: str) -> Path:
+        """Return the file that keeps the trainings of an unfinished cost."""
+        return self.folder / "checkpoints" / f"{study_id}.cost"
+
     def _forget_checkpoint(self, study_id: str) -> None:
         _remove(self.checkpoint(study_id))
+        self.cost_checkpoint(study_id).unlink(missing_ok=True)
 
     # --- Documents ---
 
@@ -364,8 +380,12 @@ class Store:
                         "UPDATE jobs SET state = 'done', done = total, message = NULL WHERE id = ?",
                         (job.id,),
                     )
-            if not is_kept or job.kind == "attack":
+            if not is_kept:
                 self._forget_checkpoint(job.study)
+            elif job.kind == "attack":
+                _remove(self.checkpoint(job.study))
+            else:
+                self.cost_checkpoint(job.study).unlink(missing_ok=True)
 
 
 def _remove(path: Path) -> None:

@@ -30,6 +30,7 @@ FIELDS = {
     "delimiter": "the delimiter",
     "encoding": "the encoding",
     "model": "the kind of model",
+    "estimator": "the kind of model",
     "regularisation": "the regularisation",
     "correction": "forward correction",
     "max_loss_increase": "the largest rise of test loss",

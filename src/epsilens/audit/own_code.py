@@ -7,7 +7,9 @@ Whatever goes wrong in it is said by its kind alone. The words of a foreign erro
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import ParamSpec, TypeVar, cast
 
 from epsilens.audit.mechanisms import BareCallable, Mechanism
@@ -101,6 +103,45 @@ def load_callable(text: str) -> BareCallable | Mechanism:
             f"got {type(found).__name__}."
         )
     return cast("BareCallable | Mechanism", found)
+
+
+def load_model(text: str, *, folder: str | None = None) -> object:
+    """Load the estimator that `MODULE:NAME` names; what can be called and is no estimator makes one.
+
+    Parameters
+    ----------
+    text : str
+    folder : str, optional
+        Folder where the module is looked for too. None: the one where the command was typed. It stays among
+        those that Python looks in, because other processes load the model again.
+
+    Raises
+    ------
+    InputError
+        If there is no such module or name, it fails on the way, or it makes no estimator.
+
+    Examples
+    --------
+    >>> load_model("sklearn.naive_bayes:GaussianNB")
+    GaussianNB()
+    """
+    here = str(Path.cwd()) if folder is None else folder
+    if here not in sys.path:
+        sys.path.append(here)
+    found = load_own(
+        text,
+        argument="model",
+        expected="the name of a model, or MODULE:NAME",
+        hint="Write for instance mypackage.models:make_model.",
+    )
+    if not hasattr(found, "fit") and callable(found):
+        found = run_own(f"{setting('model')} must name an estimator, or what makes one", found)
+    if not hasattr(found, "fit"):
+        raise InputError(
+            f"{setting('model')} must name a scikit-learn estimator, or what makes one, got "
+            f"{type(found).__name__} from {text!r}."
+        )
+    return found
 
 
 def load_own(text: str, *, argument: str, expected: str, hint: str | None = None) -> object:

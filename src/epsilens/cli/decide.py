@@ -125,7 +125,8 @@ def decide(
         float | None,
         option(
             "Time for training again where an estimate failed its check (20 unless given), and for slow "
-            "mechanisms (0 unless given).",
+            "mechanisms (0 unless given). For a model that is not linear: time for its cost (10 unless given) "
+            "and for its attack (60 unless given).",
             "S",
             min=0,
         ),

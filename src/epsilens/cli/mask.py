@@ -119,7 +119,14 @@ def mask(
         shadow_models_option("Models for every ε and mask; more lower the noise.", panel=_ATTACK),
     ] = 256,
     *,
-    table: Annotated[TableOptions, Without("categories", "weight", "model")],
+    table: Annotated[
+        TableOptions,
+        Without("categories", "weight"),
+        Help(
+            model="logistic, hist-gradient-boosting, random-forest, extra-trees, mlp, xgboost, lightgbm, or "
+            "MODULE:NAME of your own: a scikit-learn classifier with probabilities, or what makes one.",
+        ),
+    ],
     output: Annotated[
         Output,
         Help(

@@ -218,6 +218,7 @@ class TableOptions:
         declares_any : bool
             Whether `--categories` may name columns that are not protected.
         """
+        from epsilens.audit.own_code import load_model
         from epsilens.study import Study
 
         protected = tuple(protect) or (self.label,)
@@ -230,7 +231,7 @@ class TableOptions:
             ),
             "ranges": ranges_of(ranges),
             "delimiter": delimiter_from(self.delimiter),
-            "model": own_model(self.model) if ":" in self.model else self.model,
+            "model": load_model(self.model) if ":" in self.model else self.model,
         }
         return Study(
             data,
@@ -241,23 +242,6 @@ class TableOptions:
             candidates_are=candidates_are,
             **vars(self) | read,
         )
-
-
-def own_model(text: str) -> object:
-    """Load the estimator that `MODULE:NAME` names; what can be called and is no estimator makes one.
-
-    Examples
-    --------
-    >>> own_model("sklearn.naive_bayes:GaussianNB")
-    GaussianNB()
-    """
-    from epsilens.audit.own_code import load_own, run_own
-    from epsilens.errors import setting
-
-    found = load_own(text, argument="model", expected="the name of a model, or MODULE:NAME")
-    if not hasattr(found, "fit") and callable(found):
-        found = run_own(f"{setting('model')} must name an estimator, or what makes one", found)
-    return found
 
 
 def ranges_of(typed: Iterable[str] | None) -> dict[str, tuple[str, str]]:

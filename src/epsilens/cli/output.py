@@ -154,13 +154,15 @@ def show_progress(*, quiet: bool = False) -> Iterator[Progress]:
         transient=True,
     ) as display:
         tasks: dict[str, object] = {}
+        before: dict[str, int] = {}
 
         def progress(done: int, total: int, what: str) -> None:
             if what not in tasks:
                 tasks[what] = display.add_task(what, total=total)
-            elif done <= 1:
+            elif done <= 1 or done < before[what]:
                 # The same kind of pass once more: its time starts again.
                 display.reset(tasks[what], total=total)  # type: ignore[arg-type]
+            before[what] = done
             display.update(tasks[what], completed=done, total=total)  # type: ignore[arg-type]
 
         yield progress

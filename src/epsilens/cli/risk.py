@@ -129,6 +129,14 @@ def risk(
     shadow_models: Annotated[
         int, shadow_models_option("Models trained for every ε; more lower the noise floor.")
     ] = 256,
+    seconds: Annotated[
+        float | None,
+        option(
+            "Time for the trainings of a model that is not linear; 60 unless given. It decides how many of "
+            "--shadow-models are trained, and at how many ε.",
+            "S",
+        ),
+    ] = None,
     online: Annotated[
         bool, switch("--online", "The membership attack also learns what members look like.")
     ] = False,
@@ -202,13 +210,16 @@ def risk(
     read_limits(max_attack_rate=max_attack_rate)
     require_text([*(protect or ()), *(table.categories or ())], option="--protect")
     require_text(group, option="--group")
-    _check_mechanism(mechanism, table, protect=protect, group=group, epsilon=epsilon)
+    _check_mechanism(
+        mechanism, table, protect=protect, group=group, epsilon=epsilon, seconds=seconds
+    )
     asked: dict[str, Any] = {
         "epsilon": read_epsilon(epsilon),
         "mechanism": mechanism,
         "correction": correction,
         "shadow_models": shadow_models,
         "online": online,
+        **({} if seconds is None else {"seconds": seconds}),
         **training.settings(),
     }
     study = table.study(data, protect=comma_list(protect), groups=group or ())
@@ -303,6 +314,7 @@ def _check_mechanism(
     protect: Sequence[str] | None,
     group: Sequence[str] | None,
     epsilon: str,
+    seconds: float | None,
 ) -> None:
     """Refuse what belongs to randomised response, before any work."""
     if mechanism == "rr":
@@ -318,6 +330,7 @@ def _check_mechanism(
         ("`--weight`", table.weight is not None, once),
         ("`--regularisation`", table.regularisation is not None, no_penalty),
         ("`--epsilon` of a column", "=" in epsilon, of_column),
+        ("`--seconds`", seconds is not None, "dpsgd trains all of its models. Leave it out."),
     ):
         if is_given:
             raise InputError(f"{name} belongs to `--mechanism rr`; {why}")

@@ -25,6 +25,13 @@ def serve(
         int, option("The largest file to upload.", "MB", min=1, max=100_000)
     ] = 200,
     browser: Annotated[bool, switch("--browser/--no-browser", "Whether to open the page.")] = True,
+    model: Annotated[
+        str | None,
+        option(
+            "A model of your own that can be chosen on the page: a scikit-learn estimator, or what makes one.",
+            "MODULE:NAME",
+        ),
+    ] = None,
     quiet: Quiet = False,
     anonymous: Anonymous = False,
 ) -> None:
@@ -43,6 +50,13 @@ def serve(
 
     from epsilens.app.server import run
     from epsilens.cli.ending import others_handle_signals
+
+    if model is not None:
+        # Refused now, not at the first question.
+        from epsilens.audit.own_code import load_model
+        from epsilens.influence.any_model import check_any_estimator
+
+        check_any_estimator(load_model(model))
 
     def announce(address: str, folder: Path) -> None:
         typer.echo(f"Open: {address}")
@@ -73,6 +87,7 @@ def serve(
             max_upload=max_upload * 2**20,
             announce=announce,
             browse=browse if browser and has_screen else None,
+            own_model=model,
         )
     if not quiet:
         typer.echo("Stopped.")

@@ -75,7 +75,7 @@ class FittedModel(BaseEstimator):  # type: ignore[misc]
                     y_test,
                     sample_weight=sample_weight,
                     sample_weight_test=sample_weight_test,
-                    reason=str(reason),
+                    reason=reason.text,
                 )
             except InputError:
                 if reason.argument == "estimator":  # a kind of model without an exact answer

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens._validate import as_positive
 from epsilens.document import MaskOutcome, MaskPoint
+from epsilens.errors import InputError
 from epsilens.masking.choices import mask_at_random, outcome
 from epsilens.masking.importances import drawn
 from epsilens.masking.knapsack import MaskChoice, solve_mask
@@ -229,6 +230,12 @@ class Judge:
                 values, counts = np.unique(known, return_counts=True)
                 found.append(asked == values[counts.argmax()])
                 continue
-            fitted = fit_quietly(clone(model), train, known)
+            try:
+                fitted = fit_quietly(clone(model), train, known)
+            except ValueError as error:
+                raise InputError(
+                    f"{type(model).__name__} cannot be trained on fewer columns ({type(error).__name__}), as masking "
+                    "needs. Use a model that names no columns, such as RandomForestClassifier()."
+                ) from None
             found.append(np.asarray(fitted.predict(test) == asked))
         return found[0], found[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,8 @@ MOST_ATTACKED = 3
 _ENOUGH_MODELS = 48
 """Another ε is attacked only where this many models can be trained at each."""
 _BLOCK = 4
+_PLAN = 0
+"""Number of the block that keeps the plan; those of the models follow."""
 _LEAST = 1e-5
 """A probability counts as no closer to 0 or 1 than this."""
 _MOST_NUMBERS = 400_000_000
@@ -100,6 +102,48 @@ def plan_shadows(n_epsilons: int, *, most_models: int, n_fits: float) -> ShadowP
     n_models = int(min(most_models, max(FEWEST_MODELS, n_fits // (n_attacked + 1))))
     places = np.linspace(n_epsilons - 1, 0, n_attacked).round().astype(int)
     return ShadowPlan(n_models, tuple(sorted({int(place) for place in places})))
+
+
+def shadow_store(
+    checkpoint: str | Path | None,
+    model: AnyModel,
+    asked: Asked,
+    targets: NDArray[np.intp],
+    *,
+    seed: int,
+    most_models: int,
+    seconds: float,
+) -> BlockStore:
+    """Return where finished models are kept: by what was asked, not by what time allowed."""
+    return BlockStore(
+        checkpoint,
+        {
+            "protect": list(asked.names),
+            "budgets": asked.epsilon_setting(),
+            "sizes": list(asked.alternatives.sizes),
+            "models": most_models,
+            "seconds": repr(seconds),
+            "seed": seed,
+            "estimator": repr(model.estimator),
+            "baseline_loss": repr(round(model.outcomes.loss, 10)),
+        },
+        data=(targets, asked.alternatives.codes, model.label.y),
+    )
+
+
+def settled_plan(store: BlockStore, make: Callable[[], ShadowPlan]) -> ShadowPlan:
+    """Return the plan that a run began with, or make one and keep it.
+
+    A plan rests on measured time. A run that goes on has to train the models that it began with.
+    """
+    if _PLAN in store.done:
+        kept = store.read(_PLAN)
+        return ShadowPlan(int(kept["n_models"]), tuple(map(int, kept["attacked"])))
+    plan = make()
+    store.write(
+        _PLAN, {"n_models": np.array(plan.n_models), "attacked": np.array(plan.attacked, dtype=int)}
+    )
+    return plan
 
 
 def detectable_rate(n_models: int, n_targets: int, *, confidence: float = 0.95) -> float | None:
@@ -217,8 +261,8 @@ class AnyShadows:
     seed : int
     targets : array of int
         The records that are attacked.
-    checkpoint : path, optional
-        A folder for finished models, which a killed run goes on from.
+    store : BlockStore
+        Keeps finished models, which a killed run goes on from.
     progress : callable, optional
     groups : sequence of array of bool, shape (n,)
         Groups of people of whom the rates are wanted too.
@@ -237,13 +281,12 @@ class AnyShadows:
     plan: ShadowPlan
     seed: int
     targets: NDArray[np.intp]
-    checkpoint: str | Path | None = None
+    store: BlockStore
     progress: Progress | None = None
     groups: Sequence[BoolArray] = ()
     members: BoolArray = field(init=False)
     truth: NDArray[np.intp] = field(init=False)
     log_shares: FloatArray = field(init=False)
-    _store: BlockStore = field(init=False)
 
     def __post_init__(self) -> None:
         model, asked, plan = self.model, self.asked, self.plan
@@ -266,26 +309,11 @@ class AnyShadows:
         if len(targets) > most:
             chosen = np.random.default_rng(self.seed).permutation(len(targets))[: max(most, 500)]
             targets = np.sort(targets[chosen])
-        store = BlockStore(
-            self.checkpoint,
-            {
-                "protect": list(asked.names),
-                "budgets": asked.epsilon_setting(),
-                "attacked": list(plan.attacked),
-                "sizes": list(asked.alternatives.sizes),
-                "models": plan.n_models,
-                "seed": self.seed,
-                "estimator": repr(model.estimator),
-                "baseline_loss": repr(round(model.outcomes.loss, 10)),
-            },
-            data=(targets, asked.alternatives.codes, model.label.y),
-        )
         for name, made in (
             ("members", draw_members(self.seed, range(plan.n_models), model.n_rows)),
             ("truth", truth[targets].astype(np.intp)),
             ("log_shares", shares_of(truth.astype(np.intp), n_candidates)),
             ("targets", targets),
-            ("_store", store),
         ):
             object.__setattr__(self, name, made)
 
@@ -322,7 +350,7 @@ class AnyShadows:
     def _train(self, number: int) -> tuple[SingleArray, BoolArray, FloatArray]:
         """Return what the models at one ε predict: log-likelihoods, right predictions, test accuracy."""
         n_models, n_epsilons = self.plan.n_models, len(self.plan.attacked)
-        before = number * (n_models // _BLOCK + 1)
+        before = _PLAN + 1 + number * (n_models // _BLOCK + 1)
         blocks = {
             before + first // _BLOCK: range(first, min(first + _BLOCK, n_models))
             for first in range(0, n_models, _BLOCK)
@@ -333,7 +361,7 @@ class AnyShadows:
         with quietly():
             for block, made in zip(
                 blocks.values(),
-                made_or_kept(self._store, work, blocks, name="predicted"),
+                made_or_kept(self.store, work, blocks, name="predicted"),
                 strict=True,
             ):
                 parts.append(made)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -37,6 +38,7 @@ from epsilens.mechanisms import answer_ceiling
 from epsilens.models.dp_sgd import DPSGDSettings
 from epsilens.models.passes import place_of_work
 from epsilens.models.privacy_accounting import attack_ceiling
+from epsilens.models.scikit_learn import final_step
 from epsilens.models.tables import column_names
 from epsilens.notes import Note
 from epsilens.risk.answer_inference import (
@@ -50,10 +52,13 @@ from epsilens.risk.answer_inference import (
 from epsilens.risk.any_shadows import (
     SECONDS,
     AnyShadows,
+    ShadowPlan,
     attacked_note,
     plan_shadows,
     power_note,
     seconds_per_shadow,
+    settled_plan,
+    shadow_store,
 )
 from epsilens.risk.holder import Holder
 from epsilens.risk.likelihood_ratio import lira
@@ -227,13 +232,21 @@ class AttackStudy(FittedModel):
             time_given = SECONDS if seconds is None else seconds
             if time_given != math.inf:
                 as_positive(time_given, name="seconds")
-            n_fits = math.inf
-            if math.isfinite(time_given):
-                n_fits = time_given / seconds_per_shadow(baseline, asked, targets, seed)
-            plan = plan_shadows(len(asked.epsilons), most_models=n_models, n_fits=n_fits)
+            store = shadow_store(
+                checkpoint,
+                baseline,
+                asked,
+                targets,
+                seed=seed,
+                most_models=n_models,
+                seconds=time_given,
+            )
+            plan = settled_plan(
+                store, partial(_plan, baseline, asked, targets, seed, n_models, time_given)
+            )
             n_models, attacked = plan.n_models, plan.attacked
             shadows = AnyShadows(
-                baseline, asked, plan, seed, targets, checkpoint, progress, [*masks.values()]
+                baseline, asked, plan, seed, targets, store, progress, [*masks.values()]
             )
         else:
             if seconds is not None:
@@ -399,7 +412,7 @@ class AttackStudy(FittedModel):
         if isinstance(baseline, AnyModel):
             raise InputError(
                 f"{setting('mechanism', 'dpsgd')} trains a network of its own on the features of a linear model, got "
-                f"{type(self.estimator).__name__}. Use LogisticRegression, and {setting('hidden')} for a network."
+                f"{type(final_step(self.estimator)).__name__}. Use a logistic model, and {setting('hidden')} for a network."
             )
         started = time.perf_counter()
         seed = as_count(random_state, name="random_state", least=0)
@@ -553,6 +566,21 @@ def _targets(n_rows: int, seed: int) -> NDArray[np.intp]:
         return np.arange(n_rows)
     chosen = model_generator(seed, 0, "attack").permutation(n_rows)[:MOST_TARGETS]
     return np.sort(chosen)
+
+
+def _plan(
+    model: AnyModel,
+    asked: Asked,
+    targets: NDArray[np.intp],
+    seed: int,
+    most_models: int,
+    seconds: float,
+) -> ShadowPlan:
+    """Return how many models are trained in the time given, and at which ε."""
+    n_fits = math.inf
+    if math.isfinite(seconds):
+        n_fits = seconds / seconds_per_shadow(model, asked, targets, seed)
+    return plan_shadows(len(asked.epsilons), most_models=most_models, n_fits=n_fits)
 
 
 def _check_together(asked: Asked, *, is_corrected: bool) -> None:

@@ -436,7 +436,10 @@ def subtitle_lines(
         lines = [f"Measured by training again{band}."]
     elif any(row["change"] is not None for row in rows):
         band = f"; 9 in 10 real runs fall in the {mark}" if banded else ""
-        lines = [f"Estimated, without training again{band}."]
+        how = "Estimated, without training again"
+        if document.provenance.method == "curve":
+            how = "Measured by training again at a few ε, estimated between"
+        lines = [f"{how}{band}."]
     else:
         lines = []
     if not document.is_about_privacy:

@@ -62,6 +62,9 @@ order where it is flat, and of third or fourth elsewhere."""
 _LARGEST_SHARE = 0.5
 """A cell is trusted if the error of its interpolation is below this share of half its interval."""
 _QUANTILES = 399
+FIRST_STEP = "training at a few ε"
+NEXT_STEP = "training at an ε between"
+"""What the steps are called while one waits."""
 _CONFIDENCE = 0.9
 
 Task = tuple[int, int, int]
@@ -130,7 +133,8 @@ class CurveTraining:
     _kept: Checkpoint = field(init=False)
     _key: Callable[[str, int, int], RunKey] = field(init=False)
     _done: int = field(default=0, init=False)
-    _total: int = field(default=0, init=False)
+    _shown: tuple[int, int, str] = field(default=(0, 0, FIRST_STEP), init=False)
+    """Trainings before this step, those that it has, and what it is called."""
 
     def __post_init__(self) -> None:
         asked, model = self.asked, self.model
@@ -160,7 +164,8 @@ class CurveTraining:
         most = min(self.most_nodes if is_curve and self.max_error is None else n_finite, n_finite)
         n_clean = self.n_draws if self.model.has_own_randomness else 1
         started = time.monotonic()
-        self._total = n_clean + n_groups * self.n_draws * (most if n_finite else 0)
+        n_certain = n_clean + n_groups * self.n_draws * len(first if n_finite else ())
+        self._shown = (0, n_certain, FIRST_STEP)
         clean = np.repeat(self._train_clean(n_clean), self.n_draws // n_clean, axis=1)
         nodes: list[dict[int, FloatArray]] = [{} for _ in range(n_groups)]
         errors: list[dict[int, float]] = [{} for _ in range(n_groups)]
@@ -179,12 +184,12 @@ class CurveTraining:
             if not wanted or (is_late and any(errors)):
                 break
             expected = [self._interpolated(nodes[g])[e] for g, e in wanted]
+            # How many rounds follow is not known; a bar of all of them would jump to its end.
+            self._shown = (self._done, len(wanted) * self.n_draws, NEXT_STEP)
             self._add(nodes, wanted)
             for (g, e), before in zip(wanted, expected, strict=True):
                 errors[g][e] = abs(float(nodes[g][e][:, 0].mean()) - before)
         n_fits = n_clean + self.n_draws * sum(map(len, nodes))
-        if self.progress is not None:
-            self.progress(n_fits, n_fits, "curve")
         return CurvePoints(clean, nodes, errors, n_fits)
 
     def _interpolated(self, nodes: dict[int, FloatArray]) -> FloatArray:
@@ -265,8 +270,14 @@ class CurveTraining:
             for task, runs in zip(todo, results, strict=True):
                 self._kept.add(list(zip(places[task], runs, strict=True)))
                 self._done += 1
-                if self.progress is not None:
-                    self.progress(min(self._done, self._total), self._total, "curve")
+                self._tell()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Say how many trainings of this step are done."""
+        if self.progress is not None:
+            before, total, what = self._shown
+            self.progress(min(self._done - before, total), total, what)
 
 
 def _numbers(run: Run) -> list[float]:
@@ -431,7 +442,8 @@ def curve_notes(points: CurvePoints, n_draws: int, n_cells: int) -> list[Note]:
         Note(
             "trained-again",
             f"{points.n_fits} models were trained: {n_draws} draws at {n_nodes} of {n_cells} cells, which are measured, "
-            "and the models of the true answers. The other cells are interpolated.",
+            "and the models of the true answers."
+            + (" The other cells are interpolated." if n_nodes < n_cells else ""),
         )
     ]
     if n_draws < DRAWS:

@@ -183,7 +183,16 @@ function paint() {
 
 // --- More choices ---
 
-const USUAL = { missing: "auto", weight: "", "test-share": "25", regularisation: "", seed: "0", correction: false, epsilon: "0.1:10:30", "shadow-models": "128", "allow-dependent": false, "max-loss": "", "max-rate": "", "study-name": "", "positive-typed": "" };
+const MODELS = { logistic: "logistic regression", "hist-gradient-boosting": "boosted trees", "random-forest": "random forest", "extra-trees": "extremely randomised trees", mlp: "neural network", xgboost: "XGBoost", lightgbm: "LightGBM", own: "own model" };
+// One choice for the linear models: what is predicted says which.
+const LINEAR = "logistic";
+const isLinear = () => byId("model").value === LINEAR;
+
+function fillModels() {
+  byId("model").replaceChildren(...session.models.filter((name) => name in MODELS).map((name) => new Option(MODELS[name], name)));
+}
+
+const USUAL = { model: LINEAR, missing: "auto", weight: "", "test-share": "25", regularisation: "", seed: "0", correction: false, epsilon: "0.1:10:30", "shadow-models": "128", "allow-dependent": false, "max-loss": "", "max-rate": "", "study-name": "", "positive-typed": "" };
 
 function fillChoices(chosen = {}) {
   for (const [id, usual] of Object.entries(USUAL)) {
@@ -199,8 +208,12 @@ function paintChoices() {
   byId("weight").replaceChildren(new Option("every row counts once", ""), ...columns.map((column) => new Option(column.name, column.name, false, column.name === chosen)));
   // Recalled once; from then on what stands in the box is what was chosen.
   state.weight = null;
-  byId("model-words").textContent = isNumber() ? "ridge regression: a number is predicted, and only the cost is shown" : "logistic regression: an answer is predicted";
-  byId("correction-part").hidden = isNumber() || !state.protect.includes(state.label);
+  const linear = [...byId("model").options].find((option) => option.value === LINEAR);
+  if (linear) linear.text = isNumber() ? "ridge regression" : MODELS[LINEAR];
+  const predicted = isNumber() ? "a number is predicted, and only the cost is shown" : "an answer is predicted";
+  byId("model-words").textContent = isLinear() ? predicted : `${predicted}; the model is trained again at a few budgets, which takes minutes`;
+  byId("correction-part").hidden = isNumber() || !isLinear() || !state.protect.includes(state.label);
+  byId("regularisation-part").hidden = !isLinear();
   paintHeading();
 }
 
@@ -344,8 +357,8 @@ async function go() {
       missing: byId("missing").value,
       weight: byId("weight").value || null,
       test_share: (number("test-share") ?? 25) / 100,
-      model: isNumber() ? "ridge" : "logistic",
-      regularisation: number("regularisation"),
+      model: isLinear() && isNumber() ? "ridge" : byId("model").value,
+      regularisation: isLinear() ? number("regularisation") : null,
       correction: byId("correction").checked && !byId("correction-part").hidden ? "forward" : "none",
       epsilon: epsilonGrid(),
       shadow_models: number("shadow-models") ?? 128,
@@ -392,7 +405,7 @@ function leaveOut(column) {
 // The field that a refusal names first is opened and has the focus.
 const FIELDS = {
   "the column to predict": "label", "the answer that counts as yes": "positive", "the weight of a row": "weight", "missing answers": "missing",
-  "the budgets": "epsilon", "the regularisation": "regularisation", "the seed": "seed", "the share set aside for testing": "test-share",
+  "the budgets": "epsilon", "the kind of model": "model", "the regularisation": "regularisation", "the seed": "seed", "the share set aside for testing": "test-share",
   "the number of attacked models": "shadow-models", "forward correction": "correction", "the largest rise of test loss": "max-loss",
   "the answers an attacker may guess": "max-rate", "the delimiter": "delimiter", "the encoding": "encoding", "allow groups that give the answer away": "allow-dependent",
 };
@@ -417,6 +430,7 @@ async function recall(id) {
   if (session.anonymous) state.groups = [];
   setReading(question);
   fillChoices({
+    model: session.models.includes(question.model) && question.model in MODELS ? question.model : LINEAR,
     missing: question.missing, "test-share": Number((100 * question.test_share).toFixed(6)), regularisation: question.regularisation ?? "", seed: question.seed,
     correction: question.correction === "forward", epsilon: question.epsilon, "shadow-models": question.shadow_models, "allow-dependent": question.allow_dependent_groups,
     "max-loss": limits.max_loss_increase ?? "", "max-rate": limits.max_attack_rate === null ? "" : Number((100 * limits.max_attack_rate).toFixed(6)), "positive-typed": question.positive ?? "",
@@ -441,6 +455,8 @@ function wire() {
     paint();
   });
   fillReading();
+  fillModels();
+  byId("model").addEventListener("change", paintChoices);
   for (const id of ["delimiter", "encoding"]) {
     byId(id).addEventListener("change", () => { if (refused) send(refused); else look({ isNew: !state.columns.length }); });
   }

@@ -3,9 +3,13 @@
 import { alarm, byId, get, make, patch, post } from "./api.js";
 import { followChoices, replaceReport, stopReports } from "./frame.js";
 
-const WORDS = { cost: "exact cost", attack: "attack" };
-const STAGES = { preview: "Preview at a few budgets", cost: "The exact cost has arrived", decision: "Cost and attack are both here." };
-const COMING = { preview: "The preview is being drawn …", cost: "The exact cost has arrived and is being drawn …", decision: "Cost and attack have arrived and are being drawn …" };
+const LINEAR = ["logistic", "ridge"];
+// A linear model has an exact cost. Any other is trained again, and its cost is measured at a few budgets.
+const costName = () => (LINEAR.includes(study.question.model) ? "exact cost" : "cost");
+const worded = (texts) => texts[study.stage].replace("COST", costName());
+const named = (kind) => (kind === "cost" ? costName() : kind);
+const STAGES = { preview: "Preview at a few budgets", cost: "The COST has arrived", decision: "Cost and attack are both here." };
+const COMING = { preview: "The preview is being drawn …", cost: "The COST has arrived and is being drawn …", decision: "Cost and attack have arrived and are being drawn …" };
 const APART = "Cost and attack are both here, but could not be joined: the report says why.";
 const NO_ATTACK = { ridge: "no attack is measured on a model of numbers", forward: "attacks are measured without the correction" };
 const ACTIVE = ["waiting", "running"];
@@ -124,15 +128,16 @@ function paintStage() {
     byId("stage-words").textContent = `No answer yet${follows()}`;
     return;
   }
-  byId("stage-words").textContent = undrawn ?? (drawn !== study.stage ? COMING[study.stage] : isApart ? APART : STAGES[study.stage] + follows());
+  byId("stage-words").textContent = undrawn ?? (drawn !== study.stage ? worded(COMING) : isApart ? APART : worded(STAGES) + follows());
 }
 
 // When an answer can be expected that takes the place of one that failed its checks.
 function next() {
   const job = study.jobs.findLast((one) => one.kind === "cost");
-  if (job && !ACTIVE.includes(job.state)) return "Resume the exact cost to get one.";
+  if (job && !ACTIVE.includes(job.state)) return `Resume the ${costName()} to get one.`;
   const pace = job ? left(job.seconds_left) : "";
-  return pace ? `The exact cost is on its way: ${pace}.` : "The exact cost is on its way; it is planned to take at most a minute.";
+  const planned = LINEAR.includes(study.question.model) ? "it is planned to take at most a minute" : "it takes minutes";
+  return pace ? `The ${costName()} is on its way: ${pace}.` : `The ${costName()} is on its way; ${planned}.`;
 }
 
 // What is still to come, and whether it is on its way.
@@ -140,11 +145,11 @@ function follows() {
   if (study.stage === "decision") return "";
   const isComing = !study.jobs.length || study.jobs.some((job) => ACTIVE.includes(job.state));
   if (!study.has_attack) {
-    const why = NO_ATTACK[study.question.model] ?? NO_ATTACK[study.question.correction];
+    const why = NO_ATTACK[study.question.model] ?? NO_ATTACK[study.question.correction] ?? NO_ATTACK.ridge;
     if (study.stage === "cost") return `; ${why}.`;
-    return isComing ? `; the exact cost follows; ${why}.` : `; the exact cost can be resumed; ${why}.`;
+    return isComing ? `; the ${costName()} follows; ${why}.` : `; the ${costName()} can be resumed; ${why}.`;
   }
-  const missing = study.stage === "cost" ? "the attack" : "the exact cost and the attack";
+  const missing = study.stage === "cost" ? "the attack" : `the ${costName()} and the attack`;
   const several = study.stage !== "cost";
   return isComing ? `; ${missing} follow${several ? "" : "s"}.` : `; ${missing} can be resumed.`;
 }
@@ -157,12 +162,12 @@ function row(job, known) {
   const [words, bar, button, told] = made.children;
   Object.assign(made.dataset, { job: job.id, state: job.state, kind: job.kind });
   const pace = job.state === "running" ? left(job.seconds_left) || "beginning" : job.state;
-  words.textContent = `${WORDS[job.kind]}: ${pace}`;
-  bar.setAttribute("aria-label", `${WORDS[job.kind]}, how far`);
+  words.textContent = `${named(job.kind)}: ${pace}`;
+  bar.setAttribute("aria-label", `${named(job.kind)}, how far`);
   if (job.total) Object.assign(bar, { max: job.total, value: job.done }); else bar.removeAttribute("value");
   bar.hidden = !isActive;
   button.textContent = isActive ? "Cancel" : "Resume";
-  button.setAttribute("aria-label", `${isActive ? "Cancel" : "Resume"} the ${WORDS[job.kind]}`);
+  button.setAttribute("aria-label", `${isActive ? "Cancel" : "Resume"} the ${named(job.kind)}`);
   button.onclick = () => act(job, isActive ? "cancel" : "resume");
   told.textContent = job.message ?? "";
   told.hidden = !job.message;
