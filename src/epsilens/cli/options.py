@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from epsilens.cli.option_groups import choice, must_exist, option, switch
+from epsilens.cli.option_groups import (
+    choice,
+    current_folder_first,
+    must_exist,
+    option,
+    switch,
+)
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,9 +31,6 @@ _MODEL = "Model"
 
 MissingChoice = Literal["auto", "error", "category", "drop"]
 """What to do with missing answers."""
-
-
-"""The default models."""
 
 
 Data = Annotated[
@@ -254,9 +257,10 @@ def own_model(text: str) -> object:
     from epsilens.audit.own_code import load_own, run_own
     from epsilens.errors import setting
 
-    found = load_own(text, argument="model", expected="the name of a model, or MODULE:NAME")
-    if not hasattr(found, "fit") and callable(found):
-        found = run_own(f"{setting('model')} must name an estimator, or what makes one", found)
+    with current_folder_first(is_needed=True):
+        found = load_own(text, argument="model", expected="the name of a model, or MODULE:NAME")
+        if not hasattr(found, "fit") and callable(found):
+            found = run_own(f"{setting('model')} must name an estimator, or what makes one", found)
     return found
 
 
