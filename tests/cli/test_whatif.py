@@ -352,3 +352,21 @@ def test_a_solver_for_another_rung_is_one_line(file, capsys, method):
     error = " ".join(capsys.readouterr().err.split())
     assert "`--inverse-hessian` belongs to `--method influence` or `paper`, got" in error
     assert method in error
+
+
+def test_a_model_of_ones_own_is_found_in_the_current_folder(file, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model_beside_the_data.py").write_text(
+        "from sklearn.compose import make_column_transformer\n"
+        "from sklearn.naive_bayes import GaussianNB\n"
+        "from sklearn.pipeline import make_pipeline\n\n\n"
+        "def bayes():\n"
+        "    return make_pipeline(make_column_transformer(('passthrough', ['age'])), GaussianNB())\n",
+        encoding="utf-8",
+    )
+    own = ("--model", "model_beside_the_data:bayes", "--repeats", 2, "--json")
+    before = list(sys.path)
+    assert run(file, *DECLARED, *own) == 0
+    assert {cell.method for cell in load_document(capsys.readouterr().out).cells} == {"curve"}
+    assert sys.path == before
+    sys.modules.pop("model_beside_the_data")

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from epsilens.cli.ending import EXIT_LIMIT_NOT_MET
-from epsilens.cli.option_groups import ExplainedCommand, choice, option, option_groups, switch
+from epsilens.cli.option_groups import (
+    ExplainedCommand,
+    choice,
+    current_folder_first,
+    option,
+    option_groups,
+    switch,
+)
 from epsilens.cli.output import Json, Out, Output, Quiet
 from epsilens.errors import InputError
 
@@ -62,18 +69,6 @@ def _flush_c() -> None:
 
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).fflush(None)
-
-
-@contextmanager
-def current_folder_first(*, is_needed: bool) -> Iterator[None]:
-    """Let a module be found in the folder where the command was typed, as Python itself does."""
-    before = list(sys.path)
-    if is_needed:
-        sys.path.insert(0, "")
-    try:
-        yield
-    finally:
-        sys.path[:] = before
 
 
 # --- `epsilens audit one-run`: does a mechanism leak more than it claims? Proof by attack ---

@@ -8,7 +8,9 @@ import importlib
 import inspect
 import os
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
 from functools import update_wrapper
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
@@ -185,3 +187,15 @@ def must_exist(ctx: typer.Context, param: typer.CallbackParam, source: str | Non
         words = "the data" if param.param_type_name == "argument" else f"`{param.opts[0]}`"
         ctx.meta.setdefault(_SOURCES, []).append((words, source))
     return source
+
+
+@contextmanager
+def current_folder_first(*, is_needed: bool) -> Iterator[None]:
+    """Let a module be found in the folder where the command was typed, as Python itself does."""
+    before = list(sys.path)
+    if is_needed:
+        sys.path.insert(0, "")
+    try:
+        yield
+    finally:
+        sys.path[:] = before

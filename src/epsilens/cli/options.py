@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from epsilens.cli.option_groups import choice, must_exist, option, switch
+from epsilens.cli.option_groups import (
+    choice,
+    must_exist,
+    option,
+    switch,
+)
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,9 +30,6 @@ _MODEL = "Model"
 
 MissingChoice = Literal["auto", "error", "category", "drop"]
 """What to do with missing answers."""
-
-
-"""The default models."""
 
 
 Data = Annotated[

@@ -13,14 +13,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
+from inspect import Parameter, signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
+from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import ThreadpoolController
 
@@ -59,7 +62,8 @@ def check_any_estimator(estimator: object) -> BaseEstimator:
     Raises
     ------
     InputTypeError
-        If it is a class or a search, cannot be cloned, or is no classifier and no regressor.
+        If it is a class or a search, cannot be cloned, lacks the model inside it, predicts several labels, is
+        no classifier and no regressor, or is a classifier without probabilities.
 
     Examples
     --------
@@ -80,9 +84,62 @@ def check_any_estimator(estimator: object) -> BaseEstimator:
             got=kind,
             hint="Store constructor arguments unchanged under their own names.",
         ) from None
-    if not is_classifier(copy) and not is_regressor(copy):
+    try:
+        tags = get_tags(copy)
+    except (
+        AttributeError,
+        TypeError,
+        ValueError,
+    ):  # scikit-learn asks the model inside, and there is none
+        raise InputTypeError(
+            argument="estimator",
+            expected="a complete estimator",
+            got=f"{kind} without a model inside",
+            hint=f"Write {kind}(LogisticRegression()), or with another model.",
+        ) from None
+    if not tags.target_tags.single_output:
+        raise InputTypeError(
+            argument="estimator",
+            expected="a model of one label",
+            got=f"{type(final_step(copy)).__name__}, which predicts several",
+            hint="Give the model of a single label.",
+        )
+    if is_classifier(copy):
+        if not _has_probabilities(copy):
+            last = final_step(copy)
+            name = type(last).__name__
+            raise InputTypeError(
+                argument="estimator",
+                expected="a classifier with predict_proba",
+                got=name,
+                hint=_hint_for_probabilities(last),
+            )
+    elif not is_regressor(copy):
         raise InputTypeError(argument="estimator", expected="a classifier or a regressor", got=kind)
     return copy
+
+
+def _has_probabilities(estimator: BaseEstimator) -> bool:
+    """Return whether a classifier will predict probabilities once it is fitted."""
+    last = final_step(estimator)
+    # Its final model is logistic regression unless another is given, which shows after the fit only.
+    if isinstance(last, StackingClassifier) and last.final_estimator is None:
+        return True
+    return hasattr(estimator, "predict_proba")
+
+
+def _hint_for_probabilities(classifier: BaseEstimator) -> str:
+    """Say how a classifier gets probabilities."""
+    name = type(classifier).__name__
+    if isinstance(classifier, VotingClassifier):
+        return "Set voting='soft'."
+    if not hasattr(classifier, "decision_function"):
+        return "Choose another model."
+    needed = any(
+        parameter.default is Parameter.empty and parameter.kind is Parameter.POSITIONAL_OR_KEYWORD
+        for parameter in signature(type(classifier)).parameters.values()
+    )
+    return f"Write CalibratedClassifierCV({name}({'...' if needed else ''}))."
 
 
 @contextmanager
@@ -423,12 +480,12 @@ def fit_any_model(
             trained = model.train(label.y, seed=seed)
         if of_classes and not hasattr(trained, "predict_proba"):
             # Some know it only once they are fitted.
-            name = type(final_step(trained)).__name__
+            last = final_step(trained)
             raise InputTypeError(
                 argument="estimator",
                 expected="a classifier with predict_proba",
-                got=name,
-                hint=f"Write CalibratedClassifierCV({name}()).",
+                got=type(last).__name__,
+                hint=_hint_for_probabilities(last),
             )
         predicted = model.predict(trained)
         seconds = time.perf_counter() - started

@@ -77,9 +77,9 @@ class FittedModel(BaseEstimator):  # type: ignore[misc]
                     sample_weight_test=sample_weight_test,
                     reason=reason.text,
                 )
-            except InputError:
+            except InputError as refusal:
                 if reason.argument == "estimator":  # a kind of model without an exact answer
-                    raise
+                    raise refusal from None
                 raise reason from None  # a linear model whose settings are in the way
         self._keep(baseline, features, label_name=series_name(y), template=X)
 
