@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
@@ -325,6 +326,11 @@ def _fit(
     """Train a copy on one core, with a seed where the user has fixed none."""
     model = clone(estimator)
     parameters = model.get_params(deep=True)
+    # A frozen step is its own copy, and scikit-learn writes to every step of a pipeline while it is trained: threads
+    # must not share one. What is frozen stays the same object.
+    for name, value in parameters.items():
+        if isinstance(value, FrozenEstimator):
+            model.set_params(**{name: FrozenEstimator(value.estimator)})
     chosen: dict[str, object] = {
         name: 1
         for name, value in parameters.items()
