@@ -10,7 +10,10 @@ steps:
    difference is the error of the interpolation on both sides of it.
 3. Stop when the error is below the noise of the mean or below the error asked for, or when the time is over.
 
-Between nodes the mean is interpolated by a monotone cubic in log ε, and the variance of a run by a straight line.
+Between nodes the mean is interpolated by a monotone cubic in the probability a_ε with which an answer is kept for
+sure (see `shared_draws`), and the variance of a run by a straight line. The data that a model is trained on depend
+on ε through a_ε alone, and the outcomes are nearly straight in it where few answers change. In log ε they fall like
+exp(−ε) there, which a cubic between far nodes misses.
 Interpolating the runs themselves would average the noise of two nodes away.
 """
 
@@ -61,6 +64,7 @@ _SHRINKS = 4.0
 order where it is flat, and of third or fourth elsewhere."""
 _LARGEST_SHARE = 0.5
 """A cell is trusted if the error of its interpolation is below this share of half its interval."""
+_DIFFER = 1e-9
 _QUANTILES = 399
 _CONFIDENCE = 0.9
 
@@ -142,8 +146,7 @@ class CurveTraining:
 
     @property
     def _x(self) -> FloatArray:
-        """Log ε of every finite ε, on which the curve is drawn."""
-        return np.log([at for at in self.asked.epsilons if math.isfinite(at)])
+        return curve_axis(self.asked)
 
     def run(self) -> CurvePoints:
         """Train, refine, and return what was found."""
@@ -289,6 +292,15 @@ def train_task(model: AnyModel, asked: Asked, draws: Sequence[SharedDraw], task:
     return _evaluated(model, trained, [asked.groups[g]])
 
 
+def curve_axis(asked: Asked) -> FloatArray:
+    """Return the places of the finite ε on the axis of the curve: a_ε, the mean over the protected columns."""
+    finite = [e for e, at in enumerate(asked.epsilons) if math.isfinite(at)]
+    levels = np.array([np.mean(keep_levels(asked, e)) for e in finite])
+    # Beyond ε = 36 all a_ε are 1 in floating point, and places must differ.
+    result: FloatArray = levels + _DIFFER * np.log([asked.epsilons[e] for e in finite])
+    return result
+
+
 def interpolate(x: FloatArray, known: dict[int, float]) -> FloatArray:
     """Return a monotone cubic through the known values at all places.
 
@@ -337,7 +349,7 @@ def curve_answers(points: CurvePoints, asked: Asked, baseline: FloatArray) -> li
         Outcomes before anything is randomised, which changes are counted from.
     """
     finite = [e for e, at in enumerate(asked.epsilons) if math.isfinite(at)]
-    x = np.log([asked.epsilons[e] for e in finite])
+    x = curve_axis(asked)
     answers = []
     for g in range(len(asked.groups)):
         nodes = points.nodes[g]
