@@ -47,7 +47,7 @@ from epsilens import WhatIf
 from epsilens.models.passes import LocalPasses, use_passes
 from frontier import Kept, Work, collected
 from frontier import generated as credits
-from measure import halves_apart, run
+from measure import FEWEST_CHANGES, halves_apart, run
 from timing import HERE, keep
 
 GRID = np.geomspace(0.1, 10.0, 30)
@@ -313,6 +313,11 @@ def _mean_and_error(values: Sequence[float] | np.ndarray) -> tuple[float, float]
     return float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(len(values)))
 
 
+def expected_changes(grid: Sequence[float], n: int, k: int) -> np.ndarray:
+    """Return how many of n answers out of k change at each ε, on average."""
+    return n * (k - 1) / (np.exp(np.asarray(grid)) + k - 1)
+
+
 # --- Coverage ---
 
 
@@ -372,7 +377,9 @@ def fresh_runs(study: WhatIf, seeds: Sequence[int], grid: Sequence[float]) -> li
     return found
 
 
-def covered(found: Sequence[Mapping[str, Any]], clean_loss: float) -> dict[str, Any]:
+def covered(
+    found: Sequence[Mapping[str, Any]], clean_loss: float, changes: np.ndarray
+) -> dict[str, Any]:
     """Return the share of fresh runs inside the intervals, with its error over whole repetitions.
 
     Parameters
@@ -383,6 +390,8 @@ def covered(found: Sequence[Mapping[str, Any]], clean_loss: float) -> dict[str, 
         Mean loss of many models of the true answers. The first share takes the loss of a fresh run from the
         baseline that its curve states. The second takes it from this mean, so that the error of the curve's own
         baseline counts too.
+    changes : array of shape (n_epsilon,)
+        Expected number of changed answers. Where they are few, a run is one of two or three things that may happen.
     """
 
     def of(name: str) -> np.ndarray:
@@ -397,7 +406,9 @@ def covered(found: Sequence[Mapping[str, Any]], clean_loss: float) -> dict[str, 
     right = of("accuracy_fresh")
     # Accuracies are multiples of one test record: rounding must not decide.
     inside_accuracy = (right >= of("accuracy_low") - 1e-9) & (right <= of("accuracy_high") + 1e-9)
-    each = inside.mean(axis=0)
+    each, enough = inside.mean(axis=0), changes >= FEWEST_CHANGES
+    many, many_error = _mean_and_error(inside[:, enough].mean(axis=1))
+    few = inside[:, ~enough].mean(axis=1)
     share, error = _mean_and_error(inside.mean(axis=1))
     by_mean, mean_error = _mean_and_error(inside_mean.mean(axis=1))
     by_accuracy, accuracy_error = _mean_and_error(inside_accuracy.mean(axis=1))
@@ -405,6 +416,10 @@ def covered(found: Sequence[Mapping[str, Any]], clean_loss: float) -> dict[str, 
         "repetitions": len(found),
         "coverage": share,
         "coverage_standard_error": error,
+        "many_changes": many,
+        "many_changes_standard_error": many_error,
+        "cells_of_many_changes": int(enough.sum()),
+        "few_changes": float(few.mean()) if len(changes) > enough.sum() else None,
         "from_mean_baseline": by_mean,
         "from_mean_baseline_standard_error": mean_error,
         "at_nodes": float(inside[nodes].mean()),
@@ -496,17 +511,25 @@ def agreement(table: Table, grid: Sequence[float], n_curves: int, seed: int) -> 
         )
     return {
         "exact": exact["loss_change"].tolist(),
+        "expected_changes": expected_changes(
+            grid, len(table.X), len(table.y.cat.categories)
+        ).tolist(),
         "trusted": exact["trusted"].tolist(),
         "curves": found,
     }
 
 
 def agreed(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how far curves and `exact` are apart, in standard errors of the curve's mean."""
-    exact = np.array(found["exact"])
-    changes = np.array([one["change"] for one in found["curves"]])
-    errors = np.array([one["standard_error"] for one in found["curves"]])
-    nodes = np.array([one["is_node"] for one in found["curves"]])
+    """Return how far curves and `exact` are apart, in standard errors of the curve's mean.
+
+    Over the ε with enough expected changes: with few, all draws may be alike, and there is nothing to divide by.
+    """
+    enough = np.array(found["expected_changes"]) >= FEWEST_CHANGES
+    exact = np.array(found["exact"])[enough]
+    changes, errors, nodes = (
+        np.array([one[name] for one in found["curves"]])[:, enough]
+        for name in ("change", "standard_error", "is_node")
+    )
     apart = np.abs(changes - exact) / errors
     mean, spread = changes.mean(axis=0), changes.std(axis=0, ddof=1)
     of_mean = np.abs(mean - exact) / (spread / math.sqrt(len(changes)))
@@ -522,7 +545,8 @@ def agreed(found: Mapping[str, Any]) -> dict[str, Any]:
         "largest_change": float(np.abs(exact).max()),
         # Draws that spread evenly: below 1 where the mean varies less than that of independent ones.
         "spread_of_curves": float(np.sqrt((spread**2).mean() / (errors**2).mean())),
-        "exact_trusted": int(np.sum(found["trusted"])),
+        "largest_mean_difference": float(np.abs(mean - exact).max()),
+        "exact_trusted": int(np.array(found["trusted"])[enough].sum()),
         "cells": len(exact),
         "curves": len(changes),
     }
@@ -714,7 +738,7 @@ def result_of(parts: Sequence[Mapping[str, Any]], size: Size) -> dict[str, Any]:
         if clean.get(name) is None or len(runs) < 2:
             missing.append(f"coverage of {name}")
             continue
-        coverage[name] = covered(runs, clean[name])
+        coverage[name] = covered(runs, clean[name], expected_changes(size.grid, COVERAGE_ROWS, 2))
         if len(runs) < size.repetitions:
             missing.append(f"{size.repetitions - len(runs)} repetitions of {name}")
     agreements = {}
@@ -806,16 +830,20 @@ def markdown(result: Mapping[str, Any]) -> str:
             f"**The interval.** A generated table of {rows} records, {tested} to test on. A whole curve of five "
             "draws is made again and again, each time with another seed, and one fresh run at every ε is compared "
             "with its 90 % interval. Errors are over whole repetitions. *Mean baseline* counts the change from the "
-            "mean of many models of the true answers instead of the baseline of the curve. The bar: "
+            "mean of many models of the true answers instead of the baseline of the curve. *Many changes* are the ε with at "
+            f"least {FEWEST_CHANGES} expected changes of an answer. The bar: "
             f"{_percent(COVERED[0])} to {_percent(COVERED[1])}.",
             "",
-            "| model | repetitions | inside | at trained ε | between | lowest, highest ε | mean baseline | accuracy inside |",
-            "|---|---|---|---|---|---|---|---|",
+            "| model | repetitions | inside | many changes, few | at trained ε | between | lowest, highest ε | mean baseline | accuracy inside |",
+            "|---|---|---|---|---|---|---|---|---|",
         ]
         for name, one in result["coverage"].items():
             lines.append(
                 f"| {name} | {one['repetitions']} | {_percent(one['coverage'])} ± "
-                f"{_percent(one['coverage_standard_error'])} | {_percent(one['at_nodes'])} | "
+                f"{_percent(one['coverage_standard_error'])} | {_percent(one['many_changes'])} ± "
+                f"{_percent(one['many_changes_standard_error'])}, "
+                f"{'–' if one['few_changes'] is None else _percent(one['few_changes'])} | "
+                f"{_percent(one['at_nodes'])} | "
                 f"{_percent(one['between_nodes'])} | {_percent(one['lowest'])}, {_percent(one['highest'])} "
                 f"(each ± {_percent(one['single_standard_error'])}) | {_percent(one['from_mean_baseline'])} ± "
                 f"{_percent(one['from_mean_baseline_standard_error'])} | {_percent(one['accuracy'])} ± "
@@ -824,7 +852,8 @@ def markdown(result: Mapping[str, Any]) -> str:
     if result["agreement"]:
         lines += [
             "",
-            "**Beside `exact`.** Logistic regression on columns that are encoded once. *Apart* is the distance of a "
+            "**Beside `exact`.** Logistic regression on columns that are encoded once; ε with at least "
+            f"{FEWEST_CHANGES} expected changes. *Apart* is the distance of a "
             "curve of five draws from `exact`, in standard errors of its mean, taken as if its draws were independent. "
             "*Spread* is the real standard error over that one: the draws spread evenly, so it is smaller. *Mean* is "
             "the same for the mean of several curves, in standard errors from their own spread.",
