@@ -60,10 +60,12 @@ REFERENCE_EVERY = 3
 """The reference is trained at every third ε, beginning with the second."""
 MOST_FITS = len(GRID) * NAIVE_DRAWS // 8
 ROWS, TEST_ROWS = 1_000, 1_000
-REPETITIONS, BLOCK = 240, 24
+REPETITIONS, BLOCK = 200, 20
 """Repetitions of a whole curve for its coverage, and how many of them are one part."""
 COVERAGE_ROWS, COVERAGE_TEST = 300, 500
-CLEAN_RUNS = 200
+CLEAN_RUNS = 100
+FRESH = 9
+"""Fresh runs that are compared with one curve, each at another ε."""
 COVERED = (0.85, 0.95)
 AGREEMENT_CURVES = 8
 MANY_SECONDS = 1e6
@@ -157,8 +159,8 @@ def generated(folder: Path | None = None, n: int = ROWS, n_test: int = TEST_ROWS
 TABLES: dict[str, Callable[..., Table]] = {
     "adult": adult,
     "pubcov": pubcov,
-    "wisdm": wisdm,
     "generated": generated,
+    "wisdm": wisdm,
 }
 
 # --- Models ---
@@ -340,26 +342,31 @@ def coverage_table() -> Table:
 
 
 COVERAGE_MODELS: dict[str, Callable[[], BaseEstimator]] = {
-    "RandomForest, a new seed every run": lambda: RandomForestClassifier(10, min_samples_leaf=5),
+    "RandomForest, a new seed every run": lambda: RandomForestClassifier(5, min_samples_leaf=5),
     "HistGradientBoosting, one seed": lambda: HistGradientBoostingClassifier(
-        max_iter=15, max_leaf_nodes=7, random_state=0
+        max_iter=8, max_leaf_nodes=7, random_state=0
     ),
 }
 
 
-def fresh_runs(study: WhatIf, seeds: Sequence[int], grid: Sequence[float]) -> list[dict[str, Any]]:
-    """Return, for every seed, the intervals of a whole curve and one fresh run at every ε."""
+def fresh_runs(
+    study: WhatIf, seeds: Sequence[int], grid: Sequence[float], places: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Return, for every seed, the intervals of a whole curve and one fresh run at each of some ε."""
     found = []
     for seed in seeds:
         result = study.estimate(
             epsilon=grid, method="curve", seconds=MANY_SECONDS, random_state=seed
         )
-        frame = result.to_frame()
-        again = study.retrain(epsilon=grid, repeats=1, random_state=1_000_000 + seed)
+        frame = result.to_frame().iloc[list(places)]
+        at = [grid[place] for place in places]
+        again = study.retrain(epsilon=at, repeats=1, random_state=1_000_000 + seed)
         before, after = result.document.baseline, again.document.baseline
         runs = again.draws().sort_values("epsilon")
         accuracy = result.intervals()
-        accuracy = accuracy[accuracy["outcome"] == "accuracy"].sort_values("epsilon")
+        accuracy = (
+            accuracy[accuracy["outcome"] == "accuracy"].sort_values("epsilon").iloc[list(places)]
+        )
         found.append(
             {
                 "low": frame["loss_change_low"].tolist(),
@@ -595,6 +602,11 @@ class Size:
         return list(range(self.reference_every // 2, len(self.grid), self.reference_every))
 
     @property
+    def fresh(self) -> list[int]:
+        """The ε of fresh runs among those of the grid: the first nodes, and others between."""
+        return sorted({*np.linspace(0, len(self.grid) - 1, FRESH).round().astype(int).tolist()})
+
+    @property
     def known(self) -> list[float]:
         return [self.grid[place] for place in self.places]
 
@@ -611,13 +623,8 @@ FULL = Size(
     clean=CLEAN_RUNS,
     agreement_curves=AGREEMENT_CURVES,
     comparisons=(
-        *(
-            (table, family, "label")
-            for table in ("adult", "pubcov", "wisdm")
-            for family in FAMILIES
-        ),
+        *((table, family, "label") for table in TABLES for family in FAMILIES),
         ("adult", "HistGradientBoosting", "sex"),
-        *(("generated", family, "label") for family in FAMILIES),
     ),
     coverage=tuple(COVERAGE_MODELS),
     agreement=tuple(AGREEMENT_TABLES),
@@ -683,12 +690,13 @@ def planned(size: Size, folder: Path | None) -> list[Work]:
         for name, study in studies.items():
             model = repr(COVERAGE_MODELS[name]().get_params())
             about = {"model": model, "rows": [COVERAGE_ROWS, COVERAGE_TEST], "grid": size.grid}
+            about["fresh"] = size.fresh
             block = {"what": "coverage", "family": name, "about": about, "at": str(first)}
             seeds = range(first, first + size.block)
             work.append(
                 Work(
                     {**block, "size": size.block},
-                    lambda s=study, r=seeds: fresh_runs(s(), r, size.grid),
+                    lambda s=study, r=seeds: fresh_runs(s(), r, size.grid, size.fresh),
                 )
             )
     for name in size.agreement:
@@ -738,7 +746,11 @@ def result_of(parts: Sequence[Mapping[str, Any]], size: Size) -> dict[str, Any]:
         if clean.get(name) is None or len(runs) < 2:
             missing.append(f"coverage of {name}")
             continue
-        coverage[name] = covered(runs, clean[name], expected_changes(size.grid, COVERAGE_ROWS, 2))
+        coverage[name] = covered(
+            runs,
+            clean[name],
+            expected_changes([size.grid[e] for e in size.fresh], COVERAGE_ROWS, 2),
+        )
         if len(runs) < size.repetitions:
             missing.append(f"{size.repetitions - len(runs)} repetitions of {name}")
     agreements = {}
@@ -757,6 +769,7 @@ def result_of(parts: Sequence[Mapping[str, Any]], size: Size) -> dict[str, Any]:
         "reference_epsilon": size.known,
         "most_fits": len(size.grid) * size.naive // 8,
         "rows_of_tables": [size.rows, size.test_rows],
+        "fresh": [size.grid[e] for e in size.fresh],
         "coverage_rows": [COVERAGE_ROWS, COVERAGE_TEST],
         "models": {name: _model_words(make()) for name, make in FAMILIES.items()},
         "coverage": coverage,
@@ -828,7 +841,7 @@ def markdown(result: Mapping[str, Any]) -> str:
         lines += [
             "",
             f"**The interval.** A generated table of {rows} records, {tested} to test on. A whole curve of five "
-            "draws is made again and again, each time with another seed, and one fresh run at every ε is compared "
+            f"draws is made again and again, each time with another seed, and one fresh run at each of {len(result['fresh'])} ε is compared "
             "with its 90 % interval. Errors are over whole repetitions. *Mean baseline* counts the change from the "
             "mean of many models of the true answers instead of the baseline of the curve. *Many changes* are the ε with at "
             f"least {FEWEST_CHANGES} expected changes of an answer. The bar: "
