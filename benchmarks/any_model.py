@@ -29,7 +29,6 @@ from sklearn.compose import make_column_transformer
 from sklearn.datasets import (
     load_breast_cancer,
     load_diabetes,
-    load_digits,
     load_iris,
     load_wine,
     make_classification,
@@ -291,8 +290,8 @@ def compared(
         "error": error,
         "error_standard_error": error_se,
         "errors": errors.tolist(),
-        "error_at_nodes": float(away[is_node].mean()),
-        "error_between_nodes": float(away[~is_node].mean()),
+        "error_at_nodes": _mean(away[is_node]),
+        "error_between_nodes": _mean(away[~is_node]),
         "error_of_mean_curve": float(np.abs(changes.mean(axis=0) - truth).mean()),
         "halves": half,
         "halves_standard_error": half_se,
@@ -309,6 +308,10 @@ def compared(
         "curve": whole.mean(axis=0).tolist(),
         "reference": truth.tolist(),
     }
+
+
+def _mean(values: np.ndarray) -> float | None:
+    return float(values.mean()) if values.size else None
 
 
 def _mean_and_error(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
@@ -415,7 +418,6 @@ def covered(
     inside_accuracy = (right >= of("accuracy_low") - 1e-9) & (right <= of("accuracy_high") + 1e-9)
     each, enough = inside.mean(axis=0), changes >= FEWEST_CHANGES
     many, many_error = _mean_and_error(inside[:, enough].mean(axis=1))
-    few = inside[:, ~enough].mean(axis=1)
     share, error = _mean_and_error(inside.mean(axis=1))
     by_mean, mean_error = _mean_and_error(inside_mean.mean(axis=1))
     by_accuracy, accuracy_error = _mean_and_error(inside_accuracy.mean(axis=1))
@@ -426,12 +428,12 @@ def covered(
         "many_changes": many,
         "many_changes_standard_error": many_error,
         "cells_of_many_changes": int(enough.sum()),
-        "few_changes": float(few.mean()) if len(changes) > enough.sum() else None,
+        "few_changes": _mean(inside[:, ~enough]),
         "from_mean_baseline": by_mean,
         "from_mean_baseline_standard_error": mean_error,
-        "at_nodes": float(inside[nodes].mean()),
+        "at_nodes": _mean(inside[nodes]),
         "cells_at_nodes": int(nodes.sum()),
-        "between_nodes": float(inside[~nodes].mean()),
+        "between_nodes": _mean(inside[~nodes]),
         "cells_between_nodes": int((~nodes).sum()),
         "by_epsilon": each.tolist(),
         "by_epsilon_from_mean_baseline": inside_mean.mean(axis=0).tolist(),
@@ -456,8 +458,7 @@ def _bundled(title: str, load: Callable[..., Any], *, halved: bool = False) -> T
     y = held.target
     y = y > y.median() if halved else y
     names = pd.Series([f"class {int(value)}" for value in y], name="label")
-    n_test = min(len(held.data) // 3, 500)
-    return split(title, held.data, names, min(len(held.data) - n_test, 500), n_test)
+    return split(title, held.data, names, None, len(held.data) // 3)
 
 
 def _made(title: str, n: int, seed: int, **settings: Any) -> Table:
@@ -472,8 +473,8 @@ AGREEMENT_TABLES: dict[str, Callable[[Path | None], Table]] = {
     "wine": lambda folder: _bundled("wine", load_wine),
     "iris": lambda folder: _bundled("iris", load_iris),
     "diabetes": lambda folder: _bundled("diabetes, above the median", load_diabetes, halved=True),
-    "digits": lambda folder: _bundled("digits", load_digits),
     "generated": lambda folder: generated(None, 600, 1_000),
+    "twenty columns": lambda folder: _made("two classes, 20 columns", 600, 4, n_features=20),
     "two classes": lambda folder: _made("two classes, 5 columns", 500, 1, n_features=5),
     "three classes": lambda folder: _made(
         "three classes, 8 columns", 800, 2, n_features=8, n_informative=5, n_classes=3
@@ -542,9 +543,9 @@ def agreed(found: Mapping[str, Any]) -> dict[str, Any]:
     of_mean = np.abs(mean - exact) / (spread / math.sqrt(len(changes)))
     return {
         "within_two": float((apart <= 2).mean()),
-        "within_two_at_nodes": float((apart[nodes] <= 2).mean()),
+        "within_two_at_nodes": _mean(apart[nodes] <= 2),
         "worst": float(apart.max()),
-        "worst_at_nodes": float(apart[nodes].max()),
+        "worst_at_nodes": float(apart[nodes].max(initial=0.0)),
         "mean_within_two": float((of_mean <= 2).mean()),
         "mean_worst": float(of_mean.max()),
         "mean_difference": float(np.abs(mean - exact).mean()),
@@ -796,8 +797,8 @@ _SHOWN = (
 _TITLES = {"adult": "Adult", "pubcov": "PubCov", "wisdm": "WISDM", "generated": "generated"}
 
 
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f} %"
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f} %"
 
 
 def markdown(result: Mapping[str, Any]) -> str:
@@ -855,7 +856,7 @@ def markdown(result: Mapping[str, Any]) -> str:
                 f"| {name} | {one['repetitions']} | {_percent(one['coverage'])} ± "
                 f"{_percent(one['coverage_standard_error'])} | {_percent(one['many_changes'])} ± "
                 f"{_percent(one['many_changes_standard_error'])}, "
-                f"{'–' if one['few_changes'] is None else _percent(one['few_changes'])} | "
+                f"{_percent(one['few_changes'])} | "
                 f"{_percent(one['at_nodes'])} | "
                 f"{_percent(one['between_nodes'])} | {_percent(one['lowest'])}, {_percent(one['highest'])} "
                 f"(each ± {_percent(one['single_standard_error'])}) | {_percent(one['from_mean_baseline'])} ± "

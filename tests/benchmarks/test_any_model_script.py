@@ -20,6 +20,7 @@ from frontier import Kept, collected
 pytestmark = pytest.mark.filterwarnings(
     "ignore::epsilens.errors.PrivacyLeakWarning",
     "ignore::FutureWarning",
+    "ignore:`sklearn.utils.parallel.delayed`:UserWarning",
     "ignore::sklearn.exceptions.ConvergenceWarning",
 )
 
