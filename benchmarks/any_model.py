@@ -68,6 +68,7 @@ FRESH = 9
 COVERED = (0.85, 0.95)
 AGREEMENT_CURVES = 8
 MANY_SECONDS = 1e6
+_ROUNDING = 1e-9
 KEPT = HERE / ".any-model"
 
 # --- Tables ---
@@ -407,15 +408,14 @@ def covered(
     def of(name: str) -> np.ndarray:
         return np.array([one[name] for one in found])
 
-    own = of("baseline")[:, None]
-    change = of("fresh") - own
-    inside = (change >= of("low")) & (change <= of("high"))
-    change = of("fresh") - clean_loss
-    inside_mean = (change >= of("low")) & (change <= of("high"))
-    nodes = of("is_node")
-    right = of("accuracy_fresh")
-    # Accuracies are multiples of one test record: rounding must not decide.
-    inside_accuracy = (right >= of("accuracy_low") - 1e-9) & (right <= of("accuracy_high") + 1e-9)
+    def inside_of(change: np.ndarray, low: str, high: str) -> np.ndarray:
+        # Where nothing changes all runs are alike, and rounding must not decide.
+        return (change >= of(low) - _ROUNDING) & (change <= of(high) + _ROUNDING)
+
+    change, nodes = of("fresh") - of("baseline")[:, None], of("is_node")
+    inside = inside_of(change, "low", "high")
+    inside_mean = inside_of(of("fresh") - clean_loss, "low", "high")
+    inside_accuracy = inside_of(of("accuracy_fresh"), "accuracy_low", "accuracy_high")
     each, enough = inside.mean(axis=0), changes >= FEWEST_CHANGES
     many, many_error = _mean_and_error(inside[:, enough].mean(axis=1))
     share, error = _mean_and_error(inside.mean(axis=1))
@@ -440,8 +440,8 @@ def covered(
         "single_standard_error": math.sqrt(share * (1 - share) / len(found)),
         "lowest": float(each.min()),
         "highest": float(each.max()),
-        "below": float((of("fresh") - own < of("low")).mean()),
-        "above": float((of("fresh") - own > of("high")).mean()),
+        "below": float((~inside & (change < of("low"))).mean()),
+        "above": float((~inside & (change > of("high"))).mean()),
         "accuracy": by_accuracy,
         "accuracy_standard_error": accuracy_error,
         "trusted": float(of("trusted").mean()),
