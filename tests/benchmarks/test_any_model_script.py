@@ -93,6 +93,7 @@ def test_agreement_is_in_standard_errors_of_the_mean_where_enough_changes():
     assert one["cells"] == 2
     assert one["worst"] == pytest.approx(4.0)
     assert one["within_two"] == 0.5
+    assert one["largest_mean_difference"] == 9.0
     # A mean of 0.05 with a standard error of 0.05, and a mean of 0.
     assert one["mean_worst"] == pytest.approx(1.0)
 
