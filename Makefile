@@ -153,6 +153,12 @@ bench-masking: $(VENV)/.installed-explain
 
 bench-whatif-deep: $(VENV)/.installed-torch
 
+$(VENV)/.installed-boosted: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[bench,boosted]'
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-bench
+
+bench-any-model: $(VENV)/.installed-boosted
+
 $(VENV)/.installed-secure: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[bench,secure]'
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-bench

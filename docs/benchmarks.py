@@ -61,6 +61,12 @@ _SECTIONS = {
         "All tables: a grid of nine ε against single ones. Every twentieth: labels, features, both, and labels with forward correction, "
         "against retraining at ε = 0.3, 1 and 3.",
     ),
+    "any-model": (
+        "Any model, trained again at a few ε",
+        'Boosted trees, forests and networks have no exact answer. `method="curve"` trains them again at a few ε, with randomness '
+        "that is shared over ε, and interpolates between. Is the mean curve right, do its intervals cover, and does it agree with "
+        "`exact` where there is one?",
+    ),
     "whatif-scale": (
         "Ten million rows",
         "The same answers from parquet files that are read again at every pass. The bare pass reads the same file "

@@ -17,6 +17,8 @@ STANDARD_ERRORS = 2.0
 QUARTER = 1.25
 SLOPE, MANY_ROWS, MEMORY, FIT, TABLE, TWO = 1.1, 10_000_000, 2e9, 10.0, 3.0, 1.5
 FRONTIER_LOSS, FRONTIER_PEER = {"record": 0.003, "answer": 0.001}, 0.001
+REPETITIONS = 200
+"""Independent repetitions of a whole curve, at least."""
 JAX_F_DP = {8: 2.88, 16: 5.30}
 """jax_privacy's f-DP bound as the benchmark's description quotes it, by nominal ε."""
 
@@ -510,6 +512,48 @@ def _frontier(result: Result) -> list[Bar]:
     ]
 
 
+def _any_model(result: Result) -> list[Bar]:
+    rows, tables = result["rows"], result["agreement"].values()
+    worst = max(rows, key=lambda row: row["ratio"])
+    kept = sum(row["ratio"] <= 1 for row in rows)
+    fits = max(row["n_fits"] for row in rows)
+    low, high = COVERED
+    within = sum(one["within_two"] for one in tables) / len(tables)
+    return [
+        Bar.of(
+            "error of the mean curve at most the distance of two halves of a naive retraining",
+            f"{kept} of {len(rows)} models and tables; at worst "
+            f"{plus_minus(worst['ratio'], worst['ratio_standard_error'])} times",
+            kept == len(rows),
+        ),
+        Bar.of(
+            "at most an eighth of its trainings",
+            f"at most {fits} against {rows[0]['naive_fits']}",
+            fits <= result["most_fits"],
+        ),
+        *(
+            Bar.of(
+                f"90 % interval covers {percent(low)} to {percent(high)} of fresh runs: {name}",
+                f"{percent(one['coverage'], 1)} ± {percent(one['coverage_standard_error'], 1)} "
+                f"over {one['repetitions']} repetitions",
+                low <= one["coverage"] <= high and one["repetitions"] >= REPETITIONS,
+            )
+            for name, one in result["coverage"].items()
+        ),
+        Bar.of(
+            "within two standard errors of `exact` for logistic regression, in 90 % of the cells",
+            f"{percent(within, 1)} of the cells of {len(tables)} tables; at worst "
+            f"{max(one['worst'] for one in tables):.1f}",
+            within >= 0.9,
+        ),
+        Bar.of(
+            "every model on every table",
+            f"{len(result['not_run']) or 'none'} of the parts not run",
+            not result["not_run"],
+        ),
+    ]
+
+
 Judge = Callable[[Results], list[Bar]]
 
 
@@ -540,5 +584,6 @@ JUDGES: dict[str, tuple[str, str, Judge]] = {
     "masking": ("P5 Table II, Figs. 5 to 9", "p5", _own("masking", _masking)),
     "page": ("the slider in a browser", "", _own("page", _page)),
     "frontier": ("mechanisms at equal advantage", "", _own("frontier", _frontier)),
+    "any-model": ("models that are trained again", "", _own("any-model", _any_model)),
 }
 """Every benchmark that has a bar: what of which paper it is about, its page, and its judge."""

@@ -32,6 +32,7 @@ BENCHMARKS = (
     "masking",
     "page",
     "frontier",
+    "any-model",
 )
 """Every table that was asked for, whether or not it has been made."""
 

@@ -10,7 +10,10 @@ steps:
    difference is the error of the interpolation on both sides of it.
 3. Stop when the error is below the noise of the mean or below the error asked for, or when the time is over.
 
-Between nodes the mean is interpolated by a monotone cubic in log ε, and the variance of a run by a straight line.
+Between nodes the mean is interpolated by a monotone cubic in the probability a_ε with which an answer is kept for
+sure (see `shared_draws`), and the variance of a run by a straight line. The data that a model is trained on depend
+on ε through a_ε alone, and the outcomes are nearly straight in it where few answers change. In log ε they fall like
+exp(−ε) there, which a cubic between far nodes misses.
 Interpolating the runs themselves would average the noise of two nodes away.
 """
 
@@ -31,6 +34,7 @@ import scipy.interpolate
 import scipy.stats
 
 from epsilens._types import FloatArray, Progress
+from epsilens.channels import RandomizedResponse
 from epsilens.influence.any_model import AnyModel, quietly
 from epsilens.influence.groups import Group
 from epsilens.influence.question import Asked
@@ -61,6 +65,7 @@ _SHRINKS = 4.0
 order where it is flat, and of third or fourth elsewhere."""
 _LARGEST_SHARE = 0.5
 """A cell is trusted if the error of its interpolation is below this share of half its interval."""
+_DIFFER = 1e-9
 _QUANTILES = 399
 FIRST_STEP = "training at a few ε"
 NEXT_STEP = "training at an ε between"
@@ -69,13 +74,6 @@ _CONFIDENCE = 0.9
 
 Task = tuple[int, int, int]
 """Group, ε and draw of a training."""
-
-
-def curve_axis(asked: Asked) -> FloatArray:
-    """Return log ε of every finite ε, on which the curve is drawn; numbers where groups have an ε each."""
-    if asked.mixed:
-        return np.arange(len(asked.epsilons), dtype=np.float64)
-    return np.log([at for at in asked.epsilons if math.isfinite(at)])
 
 
 @dataclass(frozen=True, repr=False)
@@ -229,10 +227,7 @@ class CurveTraining:
         best = int(np.argmax(score))
         below = max(e for e in places if e < best)
         above = min(e for e in places if e > best)
-        return min(
-            range(below + 1, above),
-            key=lambda e: abs(2 * self._x[e] - self._x[below] - self._x[above]),
-        )
+        return (below + above) // 2
 
     def _add(self, nodes: list[dict[int, FloatArray]], cells: Sequence[tuple[int, int]]) -> None:
         """Train all draws of some cells."""
@@ -303,6 +298,24 @@ def train_task(model: AnyModel, asked: Asked, draws: Sequence[SharedDraw], task:
     reported = report(model, asked, draws[d], levels)
     trained = model.train(reported.y, seed=draws[d].seed, table=reported.table)
     return _evaluated(model, trained, [asked.groups[g]])
+
+
+def curve_axis(asked: Asked) -> FloatArray:
+    """Return the places of the finite ε on the axis of the curve: a_ε, the mean over the protected columns.
+
+    Where groups have an ε each, cells are only numbered.
+    """
+    if asked.mixed:
+        return np.arange(len(asked.epsilons), dtype=np.float64)
+    finite = [e for e, at in enumerate(asked.epsilons) if math.isfinite(at)]
+    levels = []
+    for e in finite:
+        features = asked.feature_channels[e].channels if asked.feature_channels else ()
+        channels = [*features, *asked.label_channels[e : e + 1]]
+        levels.append(np.mean([one.a for one in channels if isinstance(one, RandomizedResponse)]))
+    # Beyond ε = 36 all a_ε are 1 in floating point, and places must differ.
+    result: FloatArray = np.array(levels) + _DIFFER * np.log([asked.epsilons[e] for e in finite])
+    return result
 
 
 def interpolate(x: FloatArray, known: dict[int, float]) -> FloatArray:
