@@ -106,7 +106,7 @@ def assert_one_line(captured: tuple[str, str], words: str) -> None:
         ("my_broken_models:make", "stopped with ValueError"),
         ("my_own_models:fails", "stopped with RuntimeError"),
         ("my_own_models:number", "must name a scikit-learn estimator"),
-        ("my_own_models:bare", "Text needs an encoder in front of the model, in a Pipeline"),
+        ("my_own_models:bare", "text needs an encoder in front of the model, in a Pipeline"),
         ("my_own_models:svc", "`--model` must be a classifier with predict_proba, got LinearSVC"),
         ("my_own_models:Changed", "sklearn.base.clone can copy, got Changed"),
     ],

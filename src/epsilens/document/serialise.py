@@ -38,29 +38,30 @@ def to_dict(document: Document) -> dict[str, object]:
     >>> to_dict(example_document("inspect", rows=3))["rows"]
     3
     """
-    return _in_order(document.model_dump(mode="json"))
+    content: dict[str, object] = _without_unused(document.model_dump(mode="json"))
+    return _in_order(content)
 
 
 def _in_order(content: dict[str, object]) -> dict[str, object]:
     """Put first what every reader looks for first, in a document and in those inside it."""
     head = {name: content[name] for name in _HEAD if name in content}
-    rest = {
+    return head | {
         name: _in_order(value) if isinstance(value, dict) and "kind" in value else value
         for name, value in content.items()
         if name not in head
     }
-    cells = rest.get("cells")
-    if content.get("kind") == "whatif" and isinstance(cells, list):
-        rest["cells"] = [_without_unused(cell) for cell in cells]
-    return head | rest
 
 
-def _without_unused(cell: dict[str, object]) -> dict[str, object]:
-    """Leave out keys of a cell that say nothing there."""
+def _without_unused(value: Any) -> Any:
+    """Leave out keys of cells that say nothing there."""
+    if isinstance(value, list):
+        return [_without_unused(one) for one in value]
+    if not isinstance(value, dict):
+        return value
     return {
-        name: value
-        for name, value in cell.items()
-        if name not in OPTIONAL_KEYS or value is not None
+        name: _without_unused(one)
+        for name, one in value.items()
+        if name not in OPTIONAL_KEYS or one is not None
     }
 
 

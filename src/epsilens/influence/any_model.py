@@ -153,8 +153,8 @@ def _withheld(doing: str, estimator: object) -> Iterator[None]:
         name = type(final_step(estimator)).__name__
         raise InputError(
             f"could not {doing} {name} ({type(error).__name__}; its text is withheld because it may quote "
-            "data). Expected columns, types and categories that the model can be trained on. Text needs an encoder in "
-            "front of the model, in a Pipeline."
+            "data). Expected columns that the model can be trained on; text needs an encoder in front of the model, in "
+            "a Pipeline."
         ) from None
 
 
