@@ -604,7 +604,8 @@ class Study:
 
         if checkpoint is not None and method not in {"retrain", "curve"} and self.is_linear:
             raise InputError(
-                f"{setting('checkpoint')} belongs to {setting('method', 'retrain')}. Add that, or leave it out."
+                f"{setting('checkpoint')} belongs to {setting('method', 'retrain')} and to {setting('method', 'curve')}. "
+                "Add one of them, or leave it out."
             )
         arguments: dict[str, Any] = {
             "epsilon": self._grid(epsilon, self._last_risk),

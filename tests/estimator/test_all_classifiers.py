@@ -20,6 +20,8 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import VotingClassifier
 from sklearn.linear_model import LogisticRegression, Perceptron, Ridge
 from sklearn.multiclass import OneVsOneClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import TargetEncoder
 from sklearn.semi_supervised import SelfTrainingClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import all_estimators
@@ -196,6 +198,12 @@ def test_a_model_without_the_model_inside_is_refused():
     ) as found:
         fitted(SelfTrainingClassifier())
     assert found.value.__suppress_context__
+
+
+def test_an_encoder_that_draws_folds_gets_a_seed_too():
+    study = fitted(make_pipeline(TargetEncoder(), DecisionTreeClassifier(random_state=0)))
+    assert "not-deterministic" not in {note.code for note in study.baseline_.notes}
+    assert study.baseline_.has_own_randomness
 
 
 def write() -> None:

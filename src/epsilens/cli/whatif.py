@@ -141,7 +141,7 @@ def whatif(
         ),
     ],
 ) -> None:
-    """Estimate what randomising answers at each ε would do to a model, without retraining it.
+    """Estimate what randomising answers at each ε would do to a model.
 
     Example: [bold]epsilens whatif survey.csv --label smokes --protect smokes
     --group 'young=age < 30' --epsilon 0.1:10:30 --out report.html[/bold]

@@ -224,7 +224,7 @@ class AnyModel:
     @property
     def has_own_randomness(self) -> bool:
         """Whether the estimator draws random numbers that no seed of the user fixes."""
-        return any(value is None for value in seeds_of(self.estimator).values())
+        return any(_is_free(value) for value in seeds_of(self.estimator).values())
 
     def numbers(self) -> BaselineNumbers:
         """Return what a document says of the model before anything is randomised."""
@@ -367,6 +367,14 @@ def seeds_of(estimator: BaseEstimator) -> dict[str, object]:
     return {name: value for name, value in parameters.items() if name.split("__")[-1] in _SEEDS}
 
 
+def _is_free(seed: object) -> bool:
+    """Return whether the value of a seed leaves the random numbers free.
+
+    TargetEncoder of scikit-learn 1.9 has "deprecated" there, and draws its folds by a seed all the same.
+    """
+    return seed is None or isinstance(seed, str)
+
+
 def _fit(
     estimator: BaseEstimator,
     X: object,
@@ -387,7 +395,7 @@ def _fit(
         for name, value in parameters.items()
         if name.split("__")[-1] in _ONE_THREAD and value != 1
     }
-    chosen |= {name: seed for name, value in seeds_of(model).items() if value is None}
+    chosen |= {name: seed for name, value in seeds_of(model).items() if _is_free(value)}
     given: dict[str, object] = {}
     if weights is not None:
         prefix, step = "", model

@@ -65,8 +65,8 @@ def draw_spread(
     """Return draws of which each is as independent ones are, and which together spread evenly.
 
     Record i gets the numbers of draw d from another n_draws-th of the unit interval than those of the other
-    draws, in random order, and categories that follow one another. Every draw by itself has independent
-    uniform numbers. Between draws they are negatively correlated: the number of draws in which a record is
+    draws, in random order. Its categories follow one another, or come from another n_draws-th of the categories
+    where there are more of them than draws. Every draw by itself has independent uniform numbers. Between draws they are negatively correlated: the number of draws in which a record is
     changed hardly varies, and the mean over the draws varies less than that of independent ones.
 
     Examples
@@ -85,10 +85,15 @@ def draw_spread(
     # Which category a draw gets is drawn apart from its uniform number.
     shift = np.argsort(generator.random(shape), axis=0)
     seeds = generator.integers(0, 2**31 - 1, n_draws)
-    return [
-        SharedDraw(uniforms[d], (first + shift[d]) % np.array(sizes)[:, None], int(seeds[d]))
-        for d in range(n_draws)
-    ]
+    n_categories = np.array(sizes)[:, None]
+    # Of many categories, those that follow one another are alike where they are ordered, as ages are.
+    spread = ((shift + generator.random(shape)) * n_categories / n_draws).astype(np.int64)
+    categories = np.where(
+        n_categories > n_draws,
+        np.minimum(spread, n_categories - 1),
+        (first + shift) % n_categories,
+    )
+    return [SharedDraw(uniforms[d], categories[d], int(seeds[d])) for d in range(n_draws)]
 
 
 def keep_levels(asked: Asked, group: Group, e: int, n_rows: int) -> FloatArray:

@@ -69,7 +69,7 @@ REPEATS = 20
 
 
 class WhatIf(FittedModel):
-    """See what randomising some people's answers would do to a model, without retraining it.
+    """See what randomising some people's answers would do to a model.
 
     Give the study a model, the data it is trained on and a test set; then ask for any group and any
     privacy budget ε. Every answer is the expected change of the test loss, with the interval in
