@@ -164,7 +164,7 @@ def test_a_private_training_has_linear_models_only(
 ) -> None:
     asked = ("--mechanism", "noisy-descent", "--epsilon", 1, "--out", tmp_path / "model.json")
     assert main(typed("train", few, "--model", TREES, *asked)) == 2
-    assert_one_line(capsys.readouterr(), "`--model` must be one of logistic, ridge")
+    assert_one_line(capsys.readouterr(), "`--model` must be one of 'logistic', 'ridge'")
 
 
 def test_a_model_whose_package_is_missing_names_the_extra(
