@@ -47,7 +47,6 @@ from epsilens.document.wording import (
     whom_text,
 )
 
-
 NOT_ATTACKED = "the published model was not attacked at this ε."
 
 
