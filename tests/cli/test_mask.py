@@ -72,6 +72,15 @@ def test_words_files_and_a_relaxed_budget(people, tmp_path, capsys):
     assert pd.read_csv(out)["kept_share"].tolist() == [0, 0, 1, 1]
 
 
+@pytest.mark.slow
+def test_trees_are_explained_and_trained_on_fewer_columns(people, capfd):
+    asked = ("--model", "hist-gradient-boosting", "--alpha", 0.5, "--seconds", 10, "--max-rows", 40)
+    assert run(people, "--json", *asked) == 0
+    document = load_document(capfd.readouterr().out)
+    assert {"gait", "voice"} <= set(document.masked)
+    assert document.outcomes[0].identity_accuracy > document.outcomes[-1].identity_accuracy
+
+
 def test_names_can_be_withheld_and_charts_written(people, tmp_path, capsys):
     out = tmp_path / "mask.svg"
     assert run(people, "--anonymous", "--out", out, "--json") == 0
@@ -89,6 +98,7 @@ def test_names_can_be_withheld_and_charts_written(people, tmp_path, capsys):
         (("--identity", "always"), "`--identity` must have at least two different values"),
         (("--identity", "age"), "every record has a value of its own"),
         (("--drop", "person"), "`--identity` must not be dropped"),
+        (("--model", "ridge"), "must hold numbers for `--model ridge`"),
         (("--alpha", "1.2"), "`--alpha` must lie from 0 to 1, got 1.2"),
         (("--epsilon", "1"), "`--epsilon` and `--delta` together"),
         (("--keep", "height"), "`--keep` must name a column"),

@@ -159,6 +159,14 @@ def test_what_trees_do_not_have_is_refused_in_one_line(
     assert said in last
 
 
+def test_a_private_training_has_linear_models_only(
+    few: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--mechanism", "noisy-descent", "--epsilon", 1, "--out", tmp_path / "model.json")
+    assert main(typed("train", few, "--model", TREES, *asked)) == 2
+    assert_one_line(capsys.readouterr(), "`--model` must be one of 'logistic', 'ridge'")
+
+
 def test_a_model_whose_package_is_missing_names_the_extra(
     few: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -148,6 +148,35 @@ def ask(tab: Tab, *, models: int = 32, grid: str = "0.2:10:6") -> str:
     return str(tab.page.url).rpartition("/")[2]
 
 
+def test_a_model_that_is_not_linear_is_chosen_trained_again_and_decided_about(
+    survey_server: Any, tab: Tab
+) -> None:
+    tab.open(survey_server.link)
+    page = tab.page
+    page.wait_for_selector("#go", state="visible")
+    page.click("#more > summary")
+    offered = page.eval_on_selector_all("#model option", "all => all.map((one) => one.text)")
+    assert offered[:2] == ["logistic regression", "boosted trees"]
+    assert "own model" not in offered
+    assert page.is_visible("#regularisation-part")
+    page.select_option("#model", "extra-trees")
+    assert page.is_hidden("#regularisation-part")
+    assert page.is_hidden("#correction-part")
+    assert "trained again at a few budgets" in page.inner_text("#model-words")
+    page.fill("#shadow-models", "20")
+    page.fill("#epsilon", "0.5:4:8")
+    page.click("#go")
+    # Nothing is shown before it is measured; what is under way can be stopped.
+    page.wait_for_selector("#skeleton:visible")
+    assert "this model is trained again" in page.inner_text("#skeleton-words")
+    page.wait_for_selector("#jobs button:text('Cancel')")
+    report = tab.wait_for_report("decision")
+    assert report.query_selector("html[data-ready]")
+    # Back in the question, the model is the one that was chosen.
+    page.click("#ask-again")
+    page.wait_for_function("document.getElementById('model').value === 'extra-trees'")
+
+
 def test_from_a_file_to_a_decision_by_mouse(
     start_server: Callable[..., Any], tab: Tab, survey_file: Path, tmp_path: Path
 ) -> None:

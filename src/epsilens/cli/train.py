@@ -126,6 +126,8 @@ def train(
             "Any other answer counts as the first.",
             missing="Missing values of unprotected features: auto drops up to 5 % of the rows and "
             "refuses beyond.",
+            model="Logistic regression for answers (two or several), ridge for a number. The mechanisms dp-ebm and "
+            "synthetic-aim bring models of their own.",
         ),
     ],
     n_steps: Annotated[
@@ -315,9 +317,11 @@ def _check_mechanism(
     coef_bound: float | None,
 ) -> type[Mechanism]:
     """Return a mechanism; refuse one that cannot release here, before anything is read."""
-    from epsilens._validate import require_extra
+    from epsilens._validate import as_choice, require_extra
     from epsilens.mechanisms import mechanism_class
 
+    # Others would be left aside without a word.
+    as_choice(model, ("logistic", "ridge"), name="model")
     if name not in TRAINABLE:
         raise InputError(
             argument="mechanism",

@@ -92,7 +92,14 @@ def local(
         str | None, option("Draw the curve: .png or .svg.", "FILE", panel=PANEL)
     ] = None,
     *,
-    table: Annotated[TableOptions, Without("categories")],
+    table: Annotated[
+        TableOptions,
+        Without("categories"),
+        Help(
+            model="logistic, ridge (for a number), or MODULE:NAME of your own: a linear scikit-learn estimator, or "
+            "what makes one.",
+        ),
+    ],
     output: Annotated[
         Output,
         Help(

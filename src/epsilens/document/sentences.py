@@ -47,6 +47,8 @@ from epsilens.document.wording import (
     whom_text,
 )
 
+NOT_ATTACKED = "the published model was not attacked at this ε."
+
 
 class EpsilonChoice(Protocol):
     """A chosen budget, as `LossChangeEstimate.choose` gives it."""
@@ -229,7 +231,8 @@ def risk_sentences(document: RiskDocument, *, epsilon: float | None = None) -> l
     document : RiskDocument
         The risk.
     epsilon : float, optional
-        The budget to speak of; the nearest of the grid is taken, by default to 1.
+        The budget to speak of; the nearest of the grid is taken. By default the nearest to 1 at which models were
+        attacked.
 
     Returns
     -------
@@ -252,7 +255,11 @@ def risk_sentences(document: RiskDocument, *, epsilon: float | None = None) -> l
     if not document.cells:
         return ["No budget was asked about."]
     target = 1.0 if epsilon is None else epsilon
-    cell = min(document.cells, key=lambda one: budget_distance(axis_budget(document, one), target))
+    spoken_of = [cell for cell in document.cells if is_attacked(cell)] if epsilon is None else []
+    cell = min(
+        spoken_of or document.cells,
+        key=lambda one: budget_distance(axis_budget(document, one), target),
+    )
     at = f"At {_budget_text(cell)} "
     said = []
     if cell.mechanism == "rr":
@@ -275,7 +282,7 @@ def risk_sentences(document: RiskDocument, *, epsilon: float | None = None) -> l
 
 
 def attack_sentences(document: RiskDocument, cell: RiskCell, *, opening: str = "") -> list[str]:
-    """Say how often the attack that was run guesses the answers; nothing where it was not measured.
+    """Say how often attackers guess the answers; nothing where neither was measured.
 
     Parameters
     ----------
@@ -296,7 +303,7 @@ def attack_sentences(document: RiskDocument, cell: RiskCell, *, opening: str = "
     ['At ε = 1 an attacker who sees only the published model and all other columns guesses the answer
     “smokes” of 72.1% of the people in the data (measured).']
     """
-    if cell.answer_inference_rate is None:
+    if cell.answer_inference_rate is None and cell.holder_rate is None:
         return []
     said = [*_attacker_sentences(document, cell, opening=opening), outside_sentence(document, cell)]
     return [sentence_case(sentence) for sentence in said if sentence]
@@ -310,11 +317,25 @@ def _attacker_sentences(document: RiskDocument, cell: RiskCell, *, opening: str 
     guesses = f"guesses {answers_text(document.protect)}{at_once} of"
     if cell.holder_rate is None:
         return [f"{opening}{ATTACKER} {guesses} {reads} of the people in the data ({kind})."]
+    read = NOT_ATTACKED
+    if cell.answer_inference_rate is not None:
+        read = f"a reader of the published model and all other columns guesses {reads} ({kind})."
     return [
         f"{opening}the holder of the randomised answers {guesses} "
         f"{percent_text(cell.holder_rate)} of the people in the data (measured).",
-        f"a reader of the published model and all other columns guesses {reads} ({kind}).",
+        read,
     ]
+
+
+def is_attacked(cell: RiskCell) -> bool:
+    """Say whether models were trained and attacked at a budget.
+
+    Examples
+    --------
+    >>> is_attacked(RiskCell(epsilon=1.0, mechanism="rr", answer_inference_ceiling=0.8))
+    False
+    """
+    return cell.answer_inference_rate is not None or cell.asr_max is not None
 
 
 def outside_sentence(document: RiskDocument, cell: RiskCell) -> str:
@@ -476,7 +497,7 @@ def decision_sentence(document: DecisionDocument, cost: WhatIfCell, risk: RiskCe
     (measured).
     """
     said = [cell_sentence(document.cost, cost)]
-    if risk is None or risk.answer_inference_rate is None:
+    if risk is None or (risk.answer_inference_rate is None and risk.holder_rate is None):
         return f"{said[0]} What an attacker gets was not measured there."
     said += [*proof_sentences(document.risk, risk), *_attacker_sentences(document.risk, risk)]
     return " ".join(sentence_case(sentence) for sentence in said)
@@ -593,7 +614,7 @@ def assessment_paragraph(
         f"with the privacy budget {budget_text(cost)} (local differential privacy): "
         f"{_odds_clause(cost.record_epsilon, many=many)}"
     ]
-    if risk is None or risk.answer_inference_rate is None:
+    if risk is None or (risk.answer_inference_rate is None and risk.holder_rate is None):
         parts.append("What an attacker gets at this budget was not measured.")
     else:
         parts += proof_sentences(document.risk, risk) + attack_sentences(document.risk, risk)

@@ -39,6 +39,7 @@ from epsilens.document.sentences import (
     decision_sentence,
     exposed_clause,
     holder_text,
+    is_attacked,
     outside_sentence,
 )
 from epsilens.document.view import Line, Row, Table, attack_rows, cost_rows, view
@@ -241,6 +242,7 @@ def _risk_data(document: DecisionDocument, risk: RiskCell) -> dict[str, Any]:
         "proof": proof_text(risk, many=len(document.risk.protect) > 1)
         or "nothing is known of what could be guessed at most",
         "high_value": risk.answer_inference_high,
+        "is_attacked": is_attacked(risk),
         "exposed": rows["asr_max"].text,
         "chance": rows["asr_max_null_q95"].text,
     }

@@ -113,7 +113,7 @@
   function showRisk(cell) {
     const risk = cell.risk;
     for (const part of document.querySelectorAll("[data-risk]")) {
-      const other = { held: !risk?.held, ceiling: risk?.is_open, open: !risk?.is_open }[part.dataset.risk] ?? false;
+      const other = { held: !risk?.held, ceiling: risk?.is_open, open: !risk?.is_open, attacked: !risk?.is_attacked, unattacked: risk?.is_attacked }[part.dataset.risk] ?? false;
       part.hidden = risk === null || other;
     }
     byId("no-risk").hidden = risk !== null;
