@@ -17,8 +17,8 @@ STANDARD_ERRORS = 2.0
 QUARTER = 1.25
 SLOPE, MANY_ROWS, MEMORY, FIT, TABLE, TWO = 1.1, 10_000_000, 2e9, 10.0, 3.0, 1.5
 FRONTIER_LOSS, FRONTIER_PEER = {"record": 0.003, "answer": 0.001}, 0.001
-REPETITIONS = 200
-"""Independent repetitions of a whole curve, at least."""
+REPETITIONS, ASKED_OF_ANY_MODEL = 200, 16
+"""Independent repetitions of a whole curve, at least, and rows of the table of any-model."""
 JAX_F_DP = {8: 2.88, 16: 5.30}
 """jax_privacy's f-DP bound as the benchmark's description quotes it, by nominal ε."""
 
@@ -517,6 +517,7 @@ def _any_model(result: Result) -> list[Bar]:
     worst = max(rows, key=lambda row: row["ratio"])
     kept = sum(row["ratio"] <= 1 for row in rows)
     fits = max(row["n_fits"] for row in rows)
+    asked = [row for row in rows if row["table"] != "generated"]
     low, high = COVERED
     within = sum(one["within_two"] for one in tables) / len(tables)
     return [
@@ -547,9 +548,9 @@ def _any_model(result: Result) -> list[Bar]:
             within >= 0.9,
         ),
         Bar.of(
-            "every model on every table",
-            f"{len(result['not_run']) or 'none'} of the parts not run",
-            not result["not_run"],
+            "five models on Adult, PubCov and WISDM, and one with a protected feature",
+            f"{len(asked)} of {ASKED_OF_ANY_MODEL}",
+            len(asked) == ASKED_OF_ANY_MODEL,
         ),
     ]
 
