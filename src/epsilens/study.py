@@ -1040,30 +1040,31 @@ class Study:
         from epsilens.influence.any_model import AnyModel
         from epsilens.models.passes import current_passes
         from epsilens.risk.any_shadows import SECONDS
-        from epsilens.whatif.curve import DRAWS, FIRST_NODES
+        from epsilens.whatif.curve import DRAWS, FIRST_NODES, FIRST_STEP, MOST_NODES, NEXT_STEP
 
         model = self.fitted().baseline_
         assert isinstance(model, AnyModel)  # noqa: S101
-        first = (FIRST_NODES + 2) * DRAWS * model.seconds_per_fit / current_passes().n_workers
+        each = DRAWS * model.seconds_per_fit / current_passes().n_workers
+        most_rounds = MOST_NODES - FIRST_NODES
+        in_all = CURVE_SECONDS if seconds is None else seconds
         expected = {
-            "curve": max(first, CURVE_SECONDS if seconds is None else seconds),
+            FIRST_STEP: (FIRST_NODES + 1) * each,
+            NEXT_STEP: max(each, min(most_rounds * each, in_all - (FIRST_NODES + 1) * each)),
             "attack": SECONDS if seconds is None else seconds,
             "compare": 15.0,
         }
-        starts = dict(
-            zip(
-                expected,
-                (0.0, expected["curve"], expected["curve"] + expected["attack"]),
-                strict=True,
-            )
-        )
-        whole, furthest = int(1000 * sum(expected.values())), 0
+        whole, furthest, n_rounds = int(1000 * sum(expected.values())), 0, 0
 
         def told(done: int, total: int, what: str) -> None:
-            nonlocal furthest
+            nonlocal furthest, n_rounds
             step = what if what in expected else "compare"
             share = min(done / max(total, 1), 1.0)
-            furthest = max(furthest, int(1000 * (starts[step] + share * expected[step])))
+            if step == NEXT_STEP:
+                n_rounds += share == 1.0
+                share = min((n_rounds + share * (share < 1.0)) / most_rounds, 1.0)
+            names = list(expected)
+            before = sum(expected[name] for name in names[: names.index(step)])
+            furthest = max(furthest, int(1000 * (before + share * expected[step])))
             progress(min(furthest, whole), whole, "decide")
 
         return told
