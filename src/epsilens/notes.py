@@ -51,6 +51,9 @@ NOTES: Mapping[str, NoteKind] = {
     "zero-probabilities": NoteKind(
         "note", "The model gives probability 0 to answers that occur.", False
     ),
+    "records-in-no-group": NoteKind(
+        "warning", "Training records are in no group, and no ε protects them.", False
+    ),
     "attack-power": NoteKind("note", "What so many shadow models can detect.", False),
     "attacked-budgets": NoteKind("note", "The budgets at which models were attacked.", False),
     "not-deterministic": NoteKind(
