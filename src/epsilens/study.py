@@ -951,14 +951,13 @@ class Study:
         if progress is not None and not self.is_linear:
             progress = self._whole_progress(progress, seconds)
         timed: dict[str, Any] = {} if self.is_linear or seconds is None else {"seconds": seconds}
-        priced_in = {} if self.is_linear else {"seconds": CURVE_SECONDS, **timed}
+        trained: dict[str, Any] = {} if self.is_linear else {"seconds": CURVE_SECONDS, **timed}
+        if checkpoint is not None and not self.is_linear:
+            trained["checkpoint"] = f"{str(checkpoint).rstrip('/')}-cost"
         if epsilon is not None or correction is not None or self._last_cost is None:
-            if checkpoint is not None and not self.is_linear:
-                timed["checkpoint"] = f"{str(checkpoint).rstrip('/')}-cost"
             priced = self.cost(
-                epsilon=grid, method=method, progress=progress, **priced_in, **corrected, **joint
+                epsilon=grid, method=method, progress=progress, **trained, **corrected, **joint
             )
-            timed.pop("checkpoint", None)
             priced.document.require_order()
         if epsilon is not None or correction is not None or self._last_risk is None:
             with warnings.catch_warnings():

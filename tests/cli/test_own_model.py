@@ -259,6 +259,23 @@ def interrupt_when(process: subprocess.Popen[str], is_time: object, *, seconds: 
     return errors
 
 
+def test_a_decision_keeps_the_trainings_of_its_cost(
+    few: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "kept"
+    asked = ("--model", "extra-trees", "--epsilon", "1,4", "--mechanism", "randomised-response")
+    words = typed("decide", few, *asked, "--seconds", 1, "--checkpoint", kept, "--json")
+    assert main([*words, "--out", str(tmp_path / "report.html")]) in {0, 3}
+    cost = Path(f"{kept}-cost")
+    before = cost.read_text().splitlines()
+    assert len(before) > 10
+    first = json.loads(capsys.readouterr().out)
+    assert main([*words, "--out", str(tmp_path / "report.html")]) in {0, 3}
+    # Nothing is trained again.
+    assert cost.read_text().splitlines() == before
+    assert json.loads(capsys.readouterr().out)["cost"]["cells"] == first["cost"]["cells"]
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 def test_an_attack_that_was_interrupted_goes_on_with_the_models_that_it_has(

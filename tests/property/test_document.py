@@ -80,7 +80,7 @@ def risks(draw: st.DrawFn) -> RiskDocument:
     mechanism = draw(st.sampled_from(["rr", "dpsgd"]))
     ends = sorted(draw(st.tuples(*[st.floats(allow_nan=False)] * 2)))
     settled = {"epsilon", "mechanism", "answer_inference_low", "answer_inference_high"}
-    settled |= {"holder_rate_low", "holder_rate_high"}
+    settled |= {"holder_rate_low", "holder_rate_high", "group_epsilons"}
     optional_budgets = {"record_epsilon", "epsilon_lower_bound"}
     cells = [
         RiskCell(

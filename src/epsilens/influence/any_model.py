@@ -7,16 +7,19 @@ transformers that look at the label are allowed.
 
 from __future__ import annotations
 
+import hashlib
+import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from inspect import Parameter, signature
+from inspect import Parameter, isclass, isfunction, signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.ensemble import StackingClassifier, VotingClassifier
@@ -276,6 +279,11 @@ class AnyModel:
                     "this epsilon."
                 )
             target = codes if self.takes_codes else np.asarray(self.label.categories)[codes]
+            if self.takes_codes:
+                # A class of which no record is left must not leave a gap between the numbers.
+                present, target = np.unique(codes, return_inverse=True)
+                trained = _fit(self.estimator, X, target, weights, seed)
+                return Renumbered(trained, present)
         return _fit(self.estimator, X, target, weights, seed)
 
     def predict(self, model: BaseEstimator, table: object | None = None) -> FloatArray:
@@ -289,23 +297,33 @@ class AnyModel:
             None: the test records.
         """
         X = self.test_table if table is None else table
+        name = type(final_step(model)).__name__
         with _withheld("predict with", model), _openmp().limit(limits=1, user_api="openmp"):
             raw = model.predict_proba(X) if self.is_classifier else model.predict(X)
             found = np.asarray(raw, dtype=np.float64)
             # Strange shapes, as of a classifier of several outputs, fail here.
             found = found.reshape(len(found), -1)
+            classes = np.asarray(model.classes_).tolist() if self.is_classifier else [None]
+        if found.shape[1] != len(classes):
+            raise InputError(
+                f"{name} must predict {'one probability for each class' if self.is_classifier else 'one number'} a "
+                f"record, got {found.shape[1]} numbers. Choose another model."
+            )
         if not np.isfinite(found).all():
             raise InputError(
-                f"{type(final_step(model)).__name__} predicts values that are no numbers. Scale the features, or "
-                "choose another model."
+                f"{name} predicts values that are no numbers. Scale the features, or choose another model."
             )
         if not self.is_classifier:
             return found
         known = list(range(self.label.n_classes)) if self.takes_codes else self.label.categories
         order = {value: place for place, value in enumerate(known or ())}
+        if not set(classes) <= set(order):
+            raise InputError(
+                f"the `classes_` of {name} must be those of the labels that it was trained on. Set them in `fit`."
+            )
         result = np.zeros((len(found), self.label.n_classes))
         # A class of which no randomised record was left has probability 0.
-        result[:, [order[value] for value in np.asarray(model.classes_).tolist()]] = found
+        result[:, [order[value] for value in classes]] = found
         return result
 
     def outcomes_for(self, members: Any) -> Outcomes:
@@ -407,11 +425,56 @@ def _fit(
         return model.fit(X, y, **given)
 
 
+@dataclass(frozen=True)
+class Renumbered:
+    """A classifier that was trained on the numbers of the classes that occur.
+
+    Attributes
+    ----------
+    model : BaseEstimator
+    classes_ : array of int
+        The classes as the label numbers them.
+    """
+
+    model: BaseEstimator
+    classes_: NDArray[np.int64]
+
+    def predict_proba(self, X: object) -> Any:
+        """Return the probability of every class that occurs."""
+        return self.model.predict_proba(X)
+
+
 def take_rows(table: Any, rows: NDArray[np.intp]) -> Any:
     """Return some rows of a frame, an array or a sparse matrix."""
     if hasattr(table, "iloc"):
         return table.iloc[rows]
+    if scipy.sparse.issparse(table):
+        return table.tocsr()[rows]
     return table[rows]
+
+
+def settings_digest(estimator: BaseEstimator) -> str:
+    """Return a digest of all parameters of an estimator: they may hold values of the data.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> one, other = DecisionTreeClassifier(max_depth=2), DecisionTreeClassifier(max_depth=3)
+    >>> settings_digest(one) == settings_digest(one), settings_digest(one) == settings_digest(other)
+    (True, False)
+    """
+    digest = hashlib.sha256(type(estimator).__qualname__.encode())
+    for name, value in sorted(estimator.get_params(deep=True).items()):
+        if isfunction(value) or isclass(value):
+            text = f"{value.__module__}.{value.__qualname__}"
+        elif hasattr(value, "get_params") or type(value).__repr__ is object.__repr__:
+            # An estimator, whose own parameters follow, or something whose text is its address.
+            text = type(value).__qualname__
+        else:
+            with np.printoptions(threshold=sys.maxsize):
+                text = repr(value)
+        digest.update(f"{name}\x00{text}\x00".encode())
+    return digest.hexdigest()
 
 
 def fit_any_model(
@@ -511,14 +574,16 @@ def fit_any_model(
 
 def any_model_of(baseline: BaselineModel, estimator: object) -> AnyModel:
     """Return the model of a study of a linear model, to be trained again as a whole."""
-    label, tested, weights = baseline.label, baseline.evaluation.y, baseline.sample_weights
+    label, tested = baseline.label, baseline.evaluation.y
+    # As they were given: a constant weight is one, beside a penalty.
+    weights = baseline.sample_weights / baseline.weight_unit
     return fit_any_model(
         estimator,
         baseline.table,
         None,
         baseline.test_table,
         np.asarray(label.categories)[tested.astype(np.intp)] if label.n_classes else tested,
-        sample_weight=None if np.ptp(weights) == 0 else weights,
+        sample_weight=None if np.allclose(weights, 1.0, atol=1e-12) else weights,
         sample_weight_test=baseline.evaluation.weights,
         reason="",
         label=label,

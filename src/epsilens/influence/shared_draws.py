@@ -64,10 +64,11 @@ def draw_spread(
 ) -> list[SharedDraw]:
     """Return draws of which each is as independent ones are, and which together spread evenly.
 
-    Record i gets the numbers of draw d from another n_draws-th of the unit interval than those of the other
-    draws, in random order. Its categories follow one another, or come from another n_draws-th of the categories
-    where there are more of them than draws. Every draw by itself has independent uniform numbers. Between draws they are negatively correlated: the number of draws in which a record is
-    changed hardly varies, and the mean over the draws varies less than that of independent ones.
+    The unit interval is cut into n_draws equal parts. A record's uniform numbers come from different parts, in
+    random order. Its categories follow one another, or come from different parts of the categories where there are
+    more categories than draws. A single draw has independent uniform numbers. Between draws the numbers of a record
+    are negatively correlated: the number of draws in which it is changed hardly varies, and the mean over the draws
+    varies less than that of independent draws.
 
     Examples
     --------

@@ -19,7 +19,7 @@ from epsilens._types import BoolArray, FloatArray, Progress, SingleArray
 from epsilens.document.wording import epsilon_text
 from epsilens.errors import InputError, setting
 from epsilens.influence.alternatives import MOST_COMBINATIONS, with_column
-from epsilens.influence.any_model import AnyModel, quietly, take_rows
+from epsilens.influence.any_model import AnyModel, quietly, settings_digest, take_rows
 from epsilens.influence.question import Asked
 from epsilens.influence.shared_draws import column_sizes, draw_one, keep_levels, report
 from epsilens.models.passes import BlockStore, current_passes, made_or_kept
@@ -124,7 +124,7 @@ def shadow_store(
             "models": most_models,
             "seconds": repr(seconds),
             "seed": seed,
-            "estimator": repr(model.estimator),
+            "estimator": settings_digest(model.estimator),
             "baseline_loss": repr(round(model.outcomes.loss, 10)),
         },
         data=(targets, asked.alternatives.codes, model.label.y),

@@ -442,7 +442,8 @@ def _answer(
             for name in OUTCOMES
             if name in known and has_interval
         },
-        trusted=is_node or not has_interval or error <= _LARGEST_SHARE * float(half[0]),
+        trusted=is_node
+        or error <= _LARGEST_SHARE * float(half[0] if has_interval else 2.0 * spread[0]),
         loss_runs=runs,
         number_type="measured" if is_node else "estimated",
     )

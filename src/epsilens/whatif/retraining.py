@@ -29,7 +29,7 @@ from epsilens.channels.draw import generator_words
 from epsilens.data.atomic import replacing
 from epsilens.errors import EstimateNotTrustworthyError, InputError, system_refusal
 from epsilens.influence.alternatives import Alternatives
-from epsilens.influence.any_model import AnyModel, quietly
+from epsilens.influence.any_model import AnyModel, quietly, settings_digest
 from epsilens.influence.baseline import BaselineModel, TrainedModel
 from epsilens.influence.groups import Group
 from epsilens.influence.question import Asked
@@ -210,7 +210,7 @@ def run_keys(
         "mechanism": asked.mechanism,
     }
     if isinstance(baseline, AnyModel):
-        identity["estimator"] = repr(baseline.estimator)
+        identity["estimator"] = settings_digest(baseline.estimator)
     else:
         identity["n_parameters"] = baseline.problem.n_parameters
     if isinstance(baseline, StreamedBaseline):
@@ -237,7 +237,9 @@ def run_keys(
         if e < 0:
             return names[name], math.inf, repeat
         # Two cells may have the same largest ε and differ in that of another group.
-        own = f"{names[name]}\x00{_part_budgets(asked, e)}" if asked.mixed else names[name]
+        own = names[name]
+        if asked.mixed:
+            own = hashlib.sha256(f"{own}\x00{_part_budgets(asked, e)}".encode()).hexdigest()
         return own, asked.epsilons[e], repeat
 
     return kept, key

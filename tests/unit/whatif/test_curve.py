@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import KMeans
@@ -25,13 +26,14 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from epsilens import WhatIf
 from epsilens.document import load_document, to_json
 from epsilens.errors import ApproximationWarning, InputError, InputTypeError
+from epsilens.influence.any_model import settings_digest
 from epsilens.influence.shared_draws import draw_spread
 from epsilens.whatif.curve import interpolate, interpolation_errors
 
@@ -270,6 +272,121 @@ def test_an_estimator_that_wants_numbers_gets_the_numbers_of_the_classes():
     study = study_of(Stubborn())
     assert study.baseline_.takes_codes
     assert study.estimate(epsilon=[1.0], repeats=2).document.cells[0].loss_change is not None
+
+
+class Gapless(ClassifierMixin, BaseEstimator):
+    """Takes the classes 0, 1, … without a gap, as XGBoost does, and predicts their shares."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        if self.classes_.tolist() != list(range(len(self.classes_))):
+            raise ValueError("SECRET-7")
+        self.shares_ = np.bincount(y) / len(y)
+        return self
+
+    def predict_proba(self, X):
+        return np.tile(self.shares_, (len(X), 1))
+
+
+def test_a_class_of_which_no_record_is_left_has_probability_zero():
+    y = np.array(["a", "b", "c"] * 100)
+    X = np.zeros((300, 1))
+    model = WhatIf(Gapless()).fit(X, y, X, y).baseline_
+    assert model.takes_codes
+    trained = model.train(np.array([0, 2] * 150), seed=0)
+    assert model.predict(trained)[0].tolist() == [0.5, 0.0, 0.5]
+
+
+class ThreeColumns(Stubborn):
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        return np.full((len(X), 3), 1 / 3)
+
+
+class Renamed(Restless):
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.classes_ = np.array(["SECRET-7", "SECRET-8"])
+        return self
+
+
+@pytest.mark.parametrize(
+    ("estimator", "words"),
+    [
+        (
+            ThreeColumns(),
+            "ThreeColumns must predict one probability for each class a record, got 3",
+        ),
+        (Renamed(), "the `classes_` of Renamed must be those of the labels"),
+    ],
+)
+def test_predictions_that_do_not_fit_the_classes_are_refused_in_one_line(estimator, words):
+    with pytest.raises(InputError, match=words) as caught:
+        study_of(estimator)
+    assert "SECRET" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("form", [scipy.sparse.csr_array, scipy.sparse.coo_matrix])
+def test_a_sparse_table_says_the_same_as_a_dense_one(form):
+    X, y, X_test, y_test = DATA
+    dense, dense_test = X.to_numpy(float), X_test.to_numpy(float)
+    asked = {"epsilon": [0.5, 2.0], "repeats": 2}
+    tree = DecisionTreeClassifier(max_depth=3, random_state=0)
+    one = WhatIf(tree).fit(dense, y, dense_test, y_test).estimate(**asked)
+    other = WhatIf(tree).fit(form(dense), y, form(dense_test), y_test).estimate(**asked)
+    assert one.document.cells == other.document.cells
+
+
+def test_a_constant_weight_of_a_linear_model_counts_beside_its_penalty():
+    X, y, X_test, y_test = DATA
+    linear = LogisticRegression(C=0.01, tol=1e-10, max_iter=1000)
+    study = WhatIf(linear).fit(X, y, X_test, y_test, sample_weight=np.full(N, 5.0))
+    model = study._whole_model()
+    by_hand = linear.fit(X, y, sample_weight=np.full(N, 5.0)).predict_proba(X_test)
+    assert model.predicted == pytest.approx(by_hand, abs=1e-6)
+    assert model.outcomes.loss == pytest.approx(study.baseline_.outcomes.loss, abs=1e-6)
+
+
+def test_a_checkpoint_of_other_settings_is_not_taken(tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    asked = {"epsilon": [1.0], "repeats": 2, "checkpoint": kept}
+    prior = np.full(2, 0.5)
+    study_of(GaussianNB(priors=prior)).estimate(**asked)
+    # The baseline is the same, the settings are not.
+    with pytest.raises(InputError, match="checkpoint"):
+        study_of(GaussianNB(priors=prior, var_smoothing=1.001e-9)).estimate(**asked)
+
+
+def test_a_digest_of_settings_sees_every_value_and_no_address():
+    def own(x):
+        return x
+
+    long = np.zeros(5000)
+    changed = long.copy()
+    changed[2500] = 1.0
+    assert settings_digest(GaussianNB(priors=long)) != settings_digest(GaussianNB(priors=changed))
+    plain = [settings_digest(FunctionTransformer(kw_args={"a": one})) for one in (1, 2)]
+    assert plain[0] != plain[1]
+    assert settings_digest(FunctionTransformer(own)) == settings_digest(FunctionTransformer(own))
+    assert settings_digest(FunctionTransformer(object())) == settings_digest(
+        FunctionTransformer(object())
+    )
+
+
+def test_a_checkpoint_of_groups_at_their_own_epsilon_names_none(tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    study_of(GaussianNB()).estimate(
+        epsilon={"SECRET-7": 1.0, "others": 2.0},
+        groups={"SECRET-7": "sex == 1", "others": "sex == 0"},
+        together=True,
+        repeats=2,
+        checkpoint=kept,
+    )
+    assert "SECRET" not in kept.read_text()
 
 
 def test_a_model_that_is_not_deterministic_is_said_to_be():
