@@ -467,7 +467,7 @@ def settings_digest(estimator: BaseEstimator) -> str:
     for name, value in sorted(estimator.get_params(deep=True).items()):
         if isfunction(value) or isclass(value):
             text = f"{value.__module__}.{value.__qualname__}"
-        elif hasattr(value, "get_params") or type(value).__repr__ is object.__repr__:
+        elif hasattr(value, "get_params") or repr(value) == object.__repr__(value):
             # An estimator, whose own parameters follow, or something whose text is its address.
             text = type(value).__qualname__
         else:
