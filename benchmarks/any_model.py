@@ -59,6 +59,8 @@ REFERENCE_EVERY = 3
 """The reference is trained at every third ε, beginning with the second."""
 MOST_FITS = len(GRID) * NAIVE_DRAWS // 8
 ROWS, TEST_ROWS = 1_000, 1_000
+LARGER = 12
+"""How many times the records of the other tables a large one has."""
 REPETITIONS, BLOCK = 200, 20
 """Repetitions of a whole curve for its coverage, and how many of them are one part."""
 COVERAGE_ROWS, COVERAGE_TEST = 300, 500
@@ -156,12 +158,18 @@ def generated(folder: Path | None = None, n: int = ROWS, n_test: int = TEST_ROWS
     return Table("generated, like German credit", X, y, X_test, y_test)
 
 
+def large_adult(folder: Path | None, n: int = ROWS, n_test: int = TEST_ROWS) -> Table:
+    return adult(folder, LARGER * n, LARGER // 3 * n_test)
+
+
 TABLES: dict[str, Callable[..., Table]] = {
     "adult": adult,
     "pubcov": pubcov,
     "generated": generated,
     "wisdm": wisdm,
 }
+"""Every family is tried on these."""
+LARGE_TABLES = {"large adult": large_adult}
 
 # --- Models ---
 
@@ -630,6 +638,7 @@ FULL = Size(
     comparisons=(
         *((table, family, "label") for table in TABLES for family in FAMILIES),
         ("adult", "HistGradientBoosting", "sex"),
+        ("large adult", "HistGradientBoosting", "label"),
     ),
     coverage=tuple(COVERAGE_MODELS),
     agreement=tuple(AGREEMENT_TABLES),
@@ -654,7 +663,7 @@ QUICK = Size(
 
 def planned(size: Size, folder: Path | None) -> list[Work]:
     """Return all parts."""
-    table_of = cache(lambda name: TABLES[name](folder, size.rows, size.test_rows))
+    table_of = cache(lambda name: {**TABLES, **LARGE_TABLES}[name](folder, size.rows, size.test_rows))
     work: list[Work] = []
     for name, family, protected in size.comparisons:
         # Made when the first part of it is not there yet.
@@ -798,7 +807,13 @@ _SHOWN = (
     *("max_iter", "max_leaf_nodes", "n_estimators", "min_samples_leaf"),
     *("max_depth", "num_leaves", "hidden_layer_sizes"),
 )
-_TITLES = {"adult": "Adult", "pubcov": "PubCov", "wisdm": "WISDM", "generated": "generated"}
+_TITLES = {
+    "adult": "Adult",
+    "pubcov": "PubCov",
+    "wisdm": "WISDM",
+    "generated": "generated",
+    "large adult": f"Adult, {LARGER * ROWS:,} records",
+}
 
 
 def _percent(value: float | None) -> str:

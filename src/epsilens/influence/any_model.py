@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
@@ -43,7 +43,7 @@ from epsilens.errors import (
 from epsilens.influence.baseline import BaselineModel, as_weights
 from epsilens.influence.evaluation import Outcomes, areas_of, contrast_weights
 from epsilens.models.label import Label, encode_test_label, read_label
-from epsilens.models.scikit_learn import final_step, refuse_class_or_search
+from epsilens.models.scikit_learn import final_step, fresh_copy, refuse_class_or_search
 from epsilens.models.tables import require_records
 from epsilens.notes import Note
 
@@ -79,7 +79,7 @@ def check_any_estimator(estimator: object) -> BaseEstimator:
     refuse_class_or_search(estimator)
     kind = type(estimator).__name__
     try:
-        copy = clone(estimator)
+        copy = fresh_copy(estimator)
     except (TypeError, RuntimeError, ValueError, AttributeError):
         raise InputTypeError(
             argument="estimator",
@@ -401,7 +401,7 @@ def _fit(
     seed: int,
 ) -> BaseEstimator:
     """Train a copy on one core, with a seed where the user has fixed none."""
-    model = clone(estimator)
+    model = fresh_copy(estimator)
     parameters = model.get_params(deep=True)
     # A frozen step is its own copy, and scikit-learn writes to every step of a pipeline while it is trained: threads
     # must not share one. What is frozen stays the same object.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 
 from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens._validate import as_positive
@@ -20,6 +20,7 @@ from epsilens.masking.choices import mask_at_random, outcome
 from epsilens.masking.importances import drawn
 from epsilens.masking.knapsack import MaskChoice, solve_mask
 from epsilens.masking.records import EncodedTable, Labels, PersonRecords, fit_both, fit_quietly
+from epsilens.models.scikit_learn import fresh_copy
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -231,7 +232,7 @@ class Judge:
                 found.append(asked == values[counts.argmax()])
                 continue
             try:
-                fitted = fit_quietly(clone(model), train, known)
+                fitted = fit_quietly(fresh_copy(model), train, known)
             except ValueError as error:
                 raise InputError(
                     f"{type(model).__name__} cannot be trained on fewer columns ({type(error).__name__}), as masking "

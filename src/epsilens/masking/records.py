@@ -17,7 +17,7 @@ from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens._validate import require_column
 from epsilens.data.frames import to_vector
 from epsilens.errors import InputError, setting
-from epsilens.models.scikit_learn import final_step, refuse_class_or_search
+from epsilens.models.scikit_learn import final_step, fresh_copy, refuse_class_or_search
 from epsilens.models.tables import column_names, for_scikit_learn, require_records
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def fit_both(
     for k, (model, target) in enumerate(zip(models, (part.y, part.who), strict=True)):
         if progress is not None:
             progress(k, 2, "training both models")
-        found.append(fit_quietly(clone(model), part.X, target))
+        found.append(fit_quietly(fresh_copy(model), part.X, target))
     return found[0], found[1]
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from epsilens._types import Progress
@@ -47,6 +47,7 @@ from epsilens.masking.records import (
     split_estimator,
 )
 from epsilens.masking.result import TELLS_WHO, Mask, mask_notes
+from epsilens.models.scikit_learn import fresh_copy
 from epsilens.models.tables import (
     for_scikit_learn,
     in_order_of,
@@ -174,7 +175,10 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
         recognises = self.identity_estimator
         if recognises is None:
             recognises = LogisticRegression(max_iter=1000)
-        self._n_train, self._models = len(self._train.y), (clone(final), clone(recognises))
+        self._n_train, self._models = (
+            len(self._train.y),
+            (fresh_copy(final), fresh_copy(recognises)),
+        )
         self._train = affordable(self._train, self._models, n_fits=_N_FITS, pace=pace, seed=seed)
         if others:
             self._shown, self._test = halved(others[0], seed=seed), test

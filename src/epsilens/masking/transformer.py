@@ -7,7 +7,7 @@ from typing import Literal, Self, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -35,6 +35,7 @@ from epsilens.masking.records import (
     refuse_missing,
 )
 from epsilens.masking.result import TELLS_WHO
+from epsilens.models.scikit_learn import fresh_copy
 from epsilens.models.tables import checked_input
 
 Replacement: TypeAlias = Literal["zero", "drop"]
@@ -272,7 +273,7 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
 
             X = StandardScaler().fit(X[first]).transform(X)
             model = LogisticRegression(max_iter=1000)
-        fitted = fit_quietly(clone(model), X[first], target[first])
+        fitted = fit_quietly(fresh_copy(model), X[first], target[first])
         return explain_task(
             fitted,
             X[second],

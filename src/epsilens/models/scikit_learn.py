@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from inspect import signature
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -98,6 +98,41 @@ class Specification:
                 "objective. Use LogisticRegression with another solver, such as lbfgs."
             )
         return SoftmaxLoss(n_classes)
+
+
+def fresh_copy(estimator: Any) -> BaseEstimator:
+    """Return a copy of an estimator that has seen no data.
+
+    CatBoost copies its lists, which scikit-learn's `clone` takes for a constructor that changes them. What is made
+    of the parameters is as good if its own parameters read the same.
+
+    Raises
+    ------
+    RuntimeError
+        If the constructor changes a parameter.
+    """
+    from sklearn.base import clone
+    from sklearn.pipeline import Pipeline
+
+    try:
+        return clone(estimator)
+    except RuntimeError:
+        given = estimator.get_params(deep=False)
+        fresh = {name: clone(one, safe=False) for name, one in given.items() if name != "steps"}
+        if isinstance(estimator, Pipeline):
+            fresh["steps"] = [
+                (name, fresh_copy(step) if hasattr(step, "get_params") else step)
+                for name, step in estimator.steps
+            ]
+            return type(estimator)(**fresh)
+        copy = type(estimator)(**fresh)
+        read = [
+            {name: repr(value) for name, value in one.get_params(deep=False).items()}
+            for one in (estimator, copy)
+        ]
+        if read[0] != read[1]:
+            raise
+        return copy
 
 
 def final_step(estimator: BaseEstimator) -> BaseEstimator:

@@ -389,6 +389,21 @@ def test_a_checkpoint_of_groups_at_their_own_epsilon_names_none(tmp_path):
     assert "SECRET" not in kept.read_text()
 
 
+class Copying(Stubborn):
+    """Copies its list, as CatBoost does."""
+
+    def __init__(self, columns=None):
+        self.columns = None if columns is None else list(columns)
+
+
+@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: make_pipeline("passthrough", one)])
+def test_a_model_that_copies_its_lists_is_copied(wrap):
+    study = study_of(wrap(Copying(["a"])))
+    copy = study.baseline_.estimator
+    assert getattr(copy, "steps", [(0, copy)])[-1][1].columns == ["a"]
+    assert study.estimate(epsilon=[1.0], repeats=2).n_fits == 3
+
+
 def test_a_model_that_is_not_deterministic_is_said_to_be():
     with pytest.warns(ApproximationWarning, match="Restless is not deterministic"):
         study = study_of(Restless())
