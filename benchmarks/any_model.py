@@ -6,12 +6,13 @@ Three questions. Is the curve of two draws as close to the truth as half of a na
 trainings? How many fresh runs lie in the interval of five draws? Does the curve agree with `exact` for logistic
 regression? Finished parts are kept in a folder, so a run that was stopped goes on where it was.
 
-    python benchmarks/any_model.py [--data DIR] [--quick] [--kept DIR] [--backwards] [--stored]
+    python benchmarks/any_model.py [--data DIR] [--quick] [--kept DIR] [--backwards] [--stored] [--only TABLE]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import tempfile
 import time
@@ -47,7 +48,7 @@ from epsilens.models.passes import LocalPasses, use_passes
 from frontier import Kept, Work, collected
 from frontier import generated as credits
 from measure import FEWEST_CHANGES, halves_apart, run
-from timing import HERE, keep
+from timing import HERE, RESULTS, keep
 
 GRID = np.geomspace(0.1, 10.0, 30)
 CURVE_DRAWS = 2
@@ -663,7 +664,9 @@ QUICK = Size(
 
 def planned(size: Size, folder: Path | None) -> list[Work]:
     """Return all parts."""
-    table_of = cache(lambda name: {**TABLES, **LARGE_TABLES}[name](folder, size.rows, size.test_rows))
+    table_of = cache(
+        lambda name: {**TABLES, **LARGE_TABLES}[name](folder, size.rows, size.test_rows)
+    )
     work: list[Work] = []
     for name, family, protected in size.comparisons:
         # Made when the first part of it is not there yet.
@@ -791,6 +794,30 @@ def result_of(parts: Sequence[Mapping[str, Any]], size: Size) -> dict[str, Any]:
         "not_run": missing,
         "rows": rows,
     }
+
+
+def with_stored(result: dict[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result with what it lacks taken from the stored one, if that was made under the same settings.
+
+    The finished parts of a run may be gone, as after a move to another machine.
+    """
+    same = ("epsilon", "curve_draws", "curves", "naive_draws", "reference_draws", "rows_of_tables")
+    same = (*same, "reference_epsilon", "coverage_rows", "fresh", "models")
+    if any(result[name] != stored.get(name) for name in same):
+        return result
+    rows = {_about(row): row for row in (*stored["rows"], *result["rows"])}
+    order = [*FULL.comparisons]
+    return {
+        **result,
+        "rows": sorted(rows.values(), key=lambda row: order.index(_about(row))),
+        "coverage": {**stored["coverage"], **result["coverage"]},
+        "agreement": {**stored["agreement"], **result["agreement"]},
+        "not_run": [name for name in result["not_run"] if name in stored["not_run"]],
+    }
+
+
+def _about(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    return row["table"], row["family"], row["protected"]
 
 
 def _model_words(model: BaseEstimator) -> str:
@@ -925,18 +952,26 @@ def main() -> None:
         default=REFERENCE_EVERY,
         help="train the reference at every n-th ε; 1: at every one",
     )
+    parser.add_argument(
+        "--only",
+        help="make the comparisons on this table alone; the others are those that are stored",
+    )
     parser.add_argument("--quick", action="store_true", help="a small part, not written down")
     settings = parser.parse_args()
     # Classes count as public here, and a network is trained briefly: both say so in warnings.
     warnings.simplefilter("ignore", UserWarning)
     size = QUICK if settings.quick else replace(FULL, reference_every=settings.reference_every)
     work = planned(size, settings.data)
+    if settings.only is not None:
+        work = [one for one in work if one.settings.get("table") == settings.only]
     with tempfile.TemporaryDirectory() as folder:
         kept = Kept(Path(folder) if settings.quick else settings.kept, settings.stored)
         with use_passes(LocalPasses(1)):
             if settings.backwards:
                 collected(work[::-1], kept)
             result = result_of(collected(work, kept), size)
+    if settings.only is not None:
+        result = with_stored(result, json.loads((RESULTS / "any-model.json").read_text()))
     keep("any-model", markdown(result), result, is_quick=settings.quick)
 
 

@@ -949,7 +949,10 @@ class Study:
         self.require_factorisable("an attack")
         corrected: dict[str, Any] = {} if correction is None else {"correction": correction}
         if progress is not None and not self.is_linear:
-            progress = self._whole_progress(progress, seconds)
+            n_epsilons = 1 if isinstance(grid, Mapping) else len(read_grid(grid))
+            progress = self._whole_progress(
+                progress, seconds, n_models=shadow_models, n_epsilons=n_epsilons
+            )
         timed: dict[str, Any] = {} if self.is_linear or seconds is None else {"seconds": seconds}
         trained: dict[str, Any] = {} if self.is_linear else {"seconds": CURVE_SECONDS, **timed}
         if checkpoint is not None and not self.is_linear:
@@ -1031,42 +1034,34 @@ class Study:
             decision = self._with_lever(decision, masked, checkpoint, limits, progress)
         return self._with_notes(decision)
 
-    def _whole_progress(self, progress: Progress, seconds: float | None) -> Progress:
-        """Return one progress of a decision about a model that is trained again, in expected milliseconds.
+    def _whole_progress(
+        self, progress: Progress, seconds: float | None, *, n_models: int, n_epsilons: int
+    ) -> Progress:
+        """Return one progress of a decision about a model that is trained again.
 
-        Its steps take very different times, and their own numbers of models would say little of the whole.
+        Parameters
+        ----------
+        n_models : int
+            Attacked models at every ε, where time allows.
+        n_epsilons : int
         """
+        from epsilens.decision.progress import DecisionProgress
         from epsilens.influence.any_model import AnyModel
         from epsilens.models.passes import current_passes
-        from epsilens.risk.any_shadows import SECONDS
-        from epsilens.whatif.curve import DRAWS, FIRST_NODES, FIRST_STEP, MOST_NODES, NEXT_STEP
+        from epsilens.risk.any_shadows import FEWEST_MODELS, SECONDS
+        from epsilens.whatif.curve import DRAWS
 
         model = self.fitted().baseline_
         assert isinstance(model, AnyModel)  # noqa: S101
-        each = DRAWS * model.seconds_per_fit / current_passes().n_workers
-        most_rounds = MOST_NODES - FIRST_NODES
-        in_all = CURVE_SECONDS if seconds is None else seconds
-        expected = {
-            FIRST_STEP: (FIRST_NODES + 1) * each,
-            NEXT_STEP: max(each, min(most_rounds * each, in_all - (FIRST_NODES + 1) * each)),
-            "attack": SECONDS if seconds is None else seconds,
-            "compare": 15.0,
-        }
-        whole, furthest, n_rounds = int(1000 * sum(expected.values())), 0, 0
-
-        def told(done: int, total: int, what: str) -> None:
-            nonlocal furthest, n_rounds
-            step = what if what in expected else "compare"
-            share = min(done / max(total, 1), 1.0)
-            if step == NEXT_STEP:
-                n_rounds += share == 1.0
-                share = min((n_rounds + share * (share < 1.0)) / most_rounds, 1.0)
-            names = list(expected)
-            before = sum(expected[name] for name in names[: names.index(step)])
-            furthest = max(furthest, int(1000 * (before + share * expected[step])))
-            progress(min(furthest, whole), whole, "decide")
-
-        return told
+        each = model.seconds_per_fit / current_passes().n_workers
+        # At one ε at least, and at all of them at most; and those of the true answers.
+        fewest, most = 2 * FEWEST_MODELS * each, (n_epsilons + 1) * n_models * each
+        return DecisionProgress(
+            progress,
+            round_seconds=DRAWS * each,
+            curve_seconds=CURVE_SECONDS if seconds is None else seconds,
+            attack_seconds=max(fewest, min(most, SECONDS if seconds is None else seconds)),
+        )
 
     def _corrected(
         self, grid: Epsilon, method: str, progress: Progress | None

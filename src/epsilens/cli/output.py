@@ -136,16 +136,26 @@ def show_progress(*, quiet: bool = False) -> Iterator[Progress]:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
+        Task,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
     from rich.progress import Progress as RichProgress
+    from rich.text import Text
+
+    class Counted(MofNCompleteColumn):
+        """How many are done; of a whole decision, whose numbers are milliseconds, the share."""
+
+        def render(self, task: Task) -> Text:
+            if task.description == "decide":
+                return Text(f"{task.percentage:3.0f} %", style="progress.download")
+            return super().render(task)
 
     with RichProgress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        Counted(),
         TimeElapsedColumn(),
         TextColumn("·"),
         TimeRemainingColumn(),

@@ -37,6 +37,8 @@ MOST_ATTACKED = 3
 """Values of ε at which models are trained and attacked; what is proven is known at all of them."""
 _ENOUGH_MODELS = 48
 """Another ε is attacked only where this many models can be trained at each."""
+_MEASURED_SHARE = 0.05
+"""Share of the time in which it is measured how long a model takes."""
 _BLOCK = 4
 _PLAN = 0
 """Number of the block that keeps the plan; those of the models follow."""
@@ -62,16 +64,23 @@ class ShadowPlan:
 
 
 def seconds_per_shadow(
-    model: AnyModel, asked: Asked, targets: NDArray[np.intp], seed: int
+    model: AnyModel, asked: Asked, targets: NDArray[np.intp], seed: int, *, seconds: float
 ) -> float:
-    """Return what a shadow model takes when all workers train some, measured."""
-    work = partial(shadow_block, model, asked, seed, targets, len(asked.epsilons) - 1)
-    n_workers = current_passes().n_workers
+    """Return what a shadow model takes when all workers train some, measured for some of the time given.
+
+    Trees that stop early take another time for every half of the records, and another on the true answers.
+    """
+    n_workers, n_trained = current_passes().n_workers, 0
     started = time.perf_counter()
     with quietly():
-        for _ in current_passes().map(work, [range(m, m + 1) for m in range(n_workers)]):
-            pass
-    return (time.perf_counter() - started) / n_workers
+        while n_trained == 0 or time.perf_counter() - started < _MEASURED_SHARE * seconds:
+            e = None if n_trained // n_workers % 2 else len(asked.epsilons) - 1
+            work = partial(shadow_block, model, asked, seed, targets, e)
+            some = [range(m, m + 1) for m in range(n_trained, n_trained + n_workers)]
+            for _ in current_passes().map(work, some):
+                pass
+            n_trained += n_workers
+    return (time.perf_counter() - started) / n_trained
 
 
 def plan_shadows(n_epsilons: int, *, most_models: int, n_fits: float) -> ShadowPlan:

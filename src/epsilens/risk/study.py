@@ -577,9 +577,10 @@ def _plan(
     seconds: float,
 ) -> ShadowPlan:
     """Return how many models are trained in the time given, and at which ε."""
-    n_fits = math.inf
+    n_fits, started = math.inf, time.perf_counter()
     if math.isfinite(seconds):
-        n_fits = seconds / seconds_per_shadow(model, asked, targets, seed)
+        each = seconds_per_shadow(model, asked, targets, seed, seconds=seconds)
+        n_fits = (seconds - (time.perf_counter() - started)) / each
     return plan_shadows(len(asked.epsilons), most_models=most_models, n_fits=n_fits)
 
 
