@@ -963,7 +963,8 @@ def main() -> None:
     size = QUICK if settings.quick else replace(FULL, reference_every=settings.reference_every)
     work = planned(size, settings.data)
     if settings.only is not None:
-        work = [one for one in work if one.settings.get("table") == settings.only]
+        parts = ("clean", "coverage") if settings.only == "coverage" else (settings.only,)
+        work = [one for one in work if one.settings.get("table", one.settings["what"]) in parts]
     with tempfile.TemporaryDirectory() as folder:
         kept = Kept(Path(folder) if settings.quick else settings.kept, settings.stored)
         with use_passes(LocalPasses(1)):

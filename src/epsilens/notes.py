@@ -47,6 +47,7 @@ class NoteKind(NamedTuple):
 NOTES: Mapping[str, NoteKind] = {
     # A model that is trained again as a whole.
     "trained-again": NoteKind("note", "How many models were trained, and at which cells.", False),
+    "no-change-drawn": NoteKind("note", "All draws at some ε gave the same loss.", False),
     "no-intervals": NoteKind("note", "Too few draws for an interval.", False),
     "zero-probabilities": NoteKind(
         "note", "The model gives probability 0 to answers that occur.", False
@@ -93,6 +94,10 @@ NOTES: Mapping[str, NoteKind] = {
     "body-public": NoteKind(
         "warning", "The body of the network was declared public.", has_names=False
     ),
+    "own-training": NoteKind(
+        "warning", "A network is trained by a function of the user's own.", has_names=False
+    ),
+    "state-public": NoteKind("warning", "Parts of a network are kept and were declared public."),
     "body-undeclared": NoteKind(
         "warning", "The body of the network may have learnt from the answers.", has_names=False
     ),

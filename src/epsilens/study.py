@@ -225,7 +225,7 @@ class Study:
 
     def _check_estimator(self) -> None:
         """Refuse what is no model, and a setting of the default model beside another one."""
-        from sklearn.base import is_classifier
+        from sklearn.base import is_classifier, is_regressor
 
         expected = "the name of a model, such as 'logistic', or a scikit-learn estimator"
         if isinstance(self.model, type):
@@ -235,8 +235,14 @@ class Study:
                 got=f"the class {self.model.__name__}",
                 hint=f"Write {self.model.__name__}().",
             )
-        if not hasattr(self.model, "fit"):
+        if not (hasattr(self.model, "fit") and hasattr(self.model, "get_params")):
             raise InputTypeError(argument="model", expected=expected, got=type(self.model).__name__)
+        if not (is_classifier(self.model) or is_regressor(self.model)):
+            raise InputTypeError(
+                argument="model",
+                expected="a classifier or a regressor",
+                got=type(self.model).__name__,
+            )
         if self.regularisation is not None:
             raise InputError(
                 f"{setting('regularisation')} belongs to the models logistic and ridge, got an estimator in "

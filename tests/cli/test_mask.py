@@ -98,7 +98,7 @@ def test_names_can_be_withheld_and_charts_written(people, tmp_path, capsys):
         (("--identity", "always"), "`--identity` must have at least two different values"),
         (("--identity", "age"), "every record has a value of its own"),
         (("--drop", "person"), "`--identity` must not be dropped"),
-        (("--model", "ridge"), "must hold numbers for `--model ridge`"),
+        (("--model", "ridge"), "must hold numbers for a model that predicts numbers"),
         (("--alpha", "1.2"), "`--alpha` must lie from 0 to 1, got 1.2"),
         (("--epsilon", "1"), "`--epsilon` and `--delta` together"),
         (("--keep", "height"), "`--keep` must name a column"),

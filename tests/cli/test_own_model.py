@@ -22,6 +22,7 @@ from epsilens.document import load_document
 TREES = "hist-gradient-boosting"
 OWN = """
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.cluster import KMeans
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
@@ -45,6 +46,22 @@ def fails():
 
 def svc():
     return LinearSVC()
+
+
+def groups():
+    return KMeans(2)
+
+
+class Neither:
+    def fit(self, X, y):
+        return self
+
+    def predict_proba(self, X):
+        return X
+
+
+def neither():
+    return Neither()
 
 
 class Changed(ClassifierMixin, BaseEstimator):
@@ -109,6 +126,8 @@ def assert_one_line(captured: tuple[str, str], words: str) -> None:
         ("my_own_models:bare", "text needs an encoder in front of the model, in a Pipeline"),
         ("my_own_models:svc", "`--model` must be a classifier with predict_proba, got LinearSVC"),
         ("my_own_models:Changed", "sklearn.base.clone can copy, got Changed"),
+        ("my_own_models:groups", "`--model` must be a classifier or a regressor, got KMeans"),
+        ("my_own_models:neither", "or a scikit-learn estimator, got Neither"),
     ],
 )
 def test_a_model_that_is_none_is_refused_in_one_line(
@@ -260,10 +279,11 @@ def interrupt_when(process: subprocess.Popen[str], is_time: object, *, seconds: 
 
 
 def test_a_decision_keeps_the_trainings_of_its_cost(
-    few: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    few: Path, own: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = tmp_path / "kept"
-    asked = ("--model", "extra-trees", "--epsilon", "1,4", "--mechanism", "randomised-response")
+    asked = ("--model", "my_own_models:make", "--epsilon", "1,4", "--shadow-models", 20)
+    asked = (*asked, "--mechanism", "randomised-response")
     words = typed("decide", few, *asked, "--seconds", 1, "--checkpoint", kept, "--json")
     assert main([*words, "--out", str(tmp_path / "report.html")]) in {0, 3}
     cost = Path(f"{kept}-cost")
@@ -282,12 +302,15 @@ def test_an_attack_that_was_interrupted_goes_on_with_the_models_that_it_has(
     few: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "kept"
-    asked = ("--model", "extra-trees", "--epsilon", "1,4", "--shadow-models", 24)
+    asked = ("--model", "extra-trees", "--epsilon", "4", "--shadow-models", 24)
     words = typed("risk", few, *asked, "--seconds", 6, "--checkpoint", folder, "--json")
     errors = interrupt_when(
         start(words, pause=0.1), lambda: len(list(folder.glob("block-*.npz"))) > 2
     )
-    assert errors.endswith("Interrupted: nothing half-written was left behind.\n")
+    assert errors.endswith(
+        "Interrupted: nothing half-written was left behind. What is finished is in the checkpoint; "
+        "the same command goes on from there.\n"
+    )
     before = {file.name: file.stat().st_mtime_ns for file in folder.glob("block-*.npz")}
     # Trainings take another time now; the plan of the first run stands.
     process = start(words, pause=0.0)

@@ -79,15 +79,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if code == EXIT_INTERRUPTED:
                 raise KeyboardInterrupt
     except KeyboardInterrupt:
-        _say(INTERRUPTED, _RED)
+        _say(INTERRUPTED + _kept(arguments), _RED)
         return EXIT_INTERRUPTED
     except Ended as ended:
-        _say(ENDED, _RED)
+        _say(ENDED + _kept(arguments), _RED)
         return int(str(ended.code))
     except OSError as error:
         _say(f"Error: {_refusal(error)}", _RED)
         return EXIT_BAD_INPUT
     return code
+
+
+def _kept(arguments: Sequence[str] | None) -> str:
+    """Say that finished work is kept, where a checkpoint was asked for."""
+    words = sys.argv if arguments is None else arguments
+    if not any(word.partition("=")[0] == "--checkpoint" for word in words):
+        return ""
+    return " What is finished is in the checkpoint; the same command goes on from there."
 
 
 def _run(arguments: Sequence[str] | None) -> int:

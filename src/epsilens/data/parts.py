@@ -211,8 +211,8 @@ def read_numbers(column: pd.Series, *, name: str) -> Labels:
 
     if not pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
         raise InputError(
-            f"the label {name!r} must hold numbers for {setting('model', 'ridge')}, but it holds "
-            f"words. Use {setting('model', 'logistic')}."
+            f"the label {name!r} must hold numbers for a model that predicts numbers, but it holds "
+            f"words. Use a classifier, such as {setting('model', 'logistic')}."
         )
     numbers = column.to_numpy(np.float64)
     n_infinite = int((~np.isfinite(numbers)).sum())

@@ -19,6 +19,8 @@ from epsilens.document import (
 from epsilens.document.decision import RANDOMISED, TITLES, Protects, Trust
 from epsilens.document.wording import (
     at_most_text,
+    axis_budget,
+    budget_distance,
     change_text,
     delta_text,
     epsilon_text,
@@ -270,25 +272,35 @@ CLEAR_MEMBERSHIP = 0.6
 """Mean success rate of the membership attack from which on a model clearly gives away who was in its data."""
 
 
-def membership_sentence(risk: RiskDocument) -> str | None:
+def membership_sentence(risk: RiskDocument, *, epsilon: float | None = None) -> str | None:
     """Say that the model gives away who was in its training data; None where no attack shows that clearly.
 
-    The attack at the largest ε decides, where the model sees most of the true answers.
+    Parameters
+    ----------
+    risk : RiskDocument
+    epsilon : float, optional
+        The ε of randomised response that is recommended: the attack at the nearest ε decides. None: that at the
+        largest, where the model sees most of the true answers.
 
     Examples
     --------
     >>> from epsilens.document import RiskCell, example_document
     >>> cell = RiskCell(epsilon=8.0, mechanism="rr", asr_mean=0.71, asr_mean_lower_bound=0.69)
     >>> membership_sentence(example_document("risk", cells=[cell]))
-    'This model gives away who was in its training data: an attacker is right about 71.0% of the records, and 50% by
-    guessing (measured).'
+    'This model gives away who was in its training data: at ε = 8 an attacker is right about 71.0% of the records, and
+    50% by guessing (measured).'
     """
     attacked = [cell for cell in risk.cells if cell.asr_mean_lower_bound is not None]
-    if not attacked or (attacked[-1].asr_mean_lower_bound or 0.0) < CLEAR_MEMBERSHIP:
+    if not attacked:
+        return None
+    cell = attacked[-1]
+    if epsilon is not None:
+        cell = min(attacked, key=lambda one: budget_distance(axis_budget(risk, one), epsilon))
+    if (cell.asr_mean_lower_bound or 0.0) < CLEAR_MEMBERSHIP:
         return None
     return (
-        "This model gives away who was in its training data: an attacker is right about "
-        f"{percent_text(attacked[-1].asr_mean)} of the records, and 50% by guessing (measured)."
+        f"This model gives away who was in its training data: at ε = {epsilon_text(axis_budget(risk, cell))} an attacker "
+        f"is right about {percent_text(cell.asr_mean)} of the records, and 50% by guessing (measured)."
     )
 
 

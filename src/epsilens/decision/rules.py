@@ -275,7 +275,8 @@ def decide(
 
 def with_membership(found: Recommendation, risk: RiskDocument) -> Recommendation:
     """Return a recommendation that begins with what the model gives away, where an attack shows that clearly."""
-    leak = membership_sentence(risk)
+    of_answers = found.mechanism in ("randomised-response", "randomised-response-corrected")
+    leak = membership_sentence(risk, epsilon=found.epsilon if of_answers else None)
     if leak is None:
         return found
     return found.model_copy(update={"sentence": f"{leak} {found.sentence}"})

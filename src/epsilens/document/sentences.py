@@ -395,6 +395,12 @@ def membership_sentences(document: RiskDocument, cell: RiskCell, *, at: str = ""
     if clause is None or top is None:
         return []
     noticed = chance <= _NOTICED if chance is not None else floor is not None and top > floor
+    mean_bound = cell.asr_mean_lower_bound
+    if not noticed and mean_bound is not None and mean_bound > _COIN:
+        return [
+            f"Membership of the training data{at} is recognised on average: an attacker is right about "
+            f"{percent_text(cell.asr_mean)} of the records, and 50% by guessing (measured). No single record stands out."
+        ]
     if not noticed:
         return [
             f"Membership of the training data{at} is not distinguishable from chance: {clause}. "

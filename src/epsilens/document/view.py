@@ -531,11 +531,15 @@ def _mechanism_tables(document: DecisionDocument) -> list[Table]:
             line if n == 0 else replace(line, rows=(blank, *line.rows[1:]))
             for n, line in enumerate(few)
         ]
+    methods = {cell.method for curve in document.mechanisms for cell in curve.cells}
+    kind = "estimated"
+    if methods & {"curve", "retrain"}:
+        kind = "measured where models were trained again, estimated elsewhere"
     notes = (
         "Guessable: of the answers that the rest of the data do not give away, at most this share (proven). The "
         "ε of two mechanisms cannot be compared; this can.",
         "Mistakes: further wrong predictions in 1,000, and the change of the test loss; up to: 19 in 20 releases "
-        "(estimated).",
+        f"({kind}).",
     )
     return [Table("What each mechanism costs, and what an attacker gains", tuple(lines), notes)]
 

@@ -8,15 +8,15 @@ transformers that look at the label are allowed.
 from __future__ import annotations
 
 import hashlib
-import sys
+import re
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from inspect import Parameter, isclass, isfunction, signature
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -42,21 +42,33 @@ from epsilens.errors import (
 )
 from epsilens.influence.baseline import BaselineModel, as_weights
 from epsilens.influence.evaluation import Outcomes, areas_of, contrast_weights
+from epsilens.influence.withheld import without_output
 from epsilens.models.label import Label, encode_test_label, read_label
-from epsilens.models.scikit_learn import final_step, fresh_copy, refuse_class_or_search
+from epsilens.models.scikit_learn import (
+    final_step,
+    fresh_copy,
+    refuse_class_or_search,
+    refuse_learnt,
+)
 from epsilens.models.tables import require_records
+from epsilens.models.torch_network import TorchNetwork
 from epsilens.notes import Note
+
+_T = TypeVar("_T")
 
 SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)
 """A smaller predicted probability counts as this in the loss, as in scikit-learn's `log_loss`."""
 _ROWS_TRIED = 300
 """Training rows on which it is tried whether a model is deterministic."""
 _LARGEST_DIFFERENCE = 1e-6
+_ROUNDING = 1e-3
+"""Probabilities in single precision add up to 1 as well as this."""
 _ONE_THREAD = frozenset({"n_jobs", "thread_count", "nthread", "num_threads"})
 _SEEDS = frozenset({"random_state", "random_seed"})
 # The number of OpenMP threads belongs to the thread that asks. Looking for the libraries takes milliseconds, so it
 # is done once, when the library of the first estimator is loaded.
 _openmp = cache(ThreadpoolController)
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def check_any_estimator(estimator: object) -> BaseEstimator:
@@ -107,6 +119,7 @@ def check_any_estimator(estimator: object) -> BaseEstimator:
             got=f"{type(final_step(copy)).__name__}, which predicts several",
             hint="Give the model of a single label.",
         )
+    refuse_learnt(estimator, copy)
     if is_classifier(copy):
         if not _has_probabilities(copy):
             last = final_step(copy)
@@ -145,20 +158,23 @@ def _hint_for_probabilities(classifier: BaseEstimator) -> str:
     return f"Write CalibratedClassifierCV({name}({'...' if needed else ''}))."
 
 
-@contextmanager
-def _withheld(doing: str, estimator: object) -> Iterator[None]:
-    """Re-raise errors of other libraries without their message, which may quote data."""
+def _withheld(doing: str, estimator: object, work: Callable[[], _T]) -> _T:
+    """Do what other libraries do, on one core, and keep back what they print and say: both may quote data."""
     try:
-        yield
+        with without_output(), _openmp().limit(limits=1, user_api="openmp"):
+            return work()
     except (InputError, EstimateNotTrustworthyError):
         raise
-    except Exception as error:
-        name = type(final_step(estimator)).__name__
-        raise InputError(
-            f"could not {doing} {name} ({type(error).__name__}; its text is withheld because it may quote "
-            "data). Expected columns that the model can be trained on; text needs an encoder in front of the model, in "
-            "a Pipeline."
-        ) from None
+    except (Exception, SystemExit) as error:
+        if isinstance(error, SystemExit) and type(error) is not SystemExit:
+            raise  # our own command was told to end
+        kind = type(error).__name__
+    # Raised here, so that it does not carry the other error with it.
+    raise InputError(
+        f"could not {doing} {type(final_step(estimator)).__name__} ({kind}; its text is withheld because it may quote "
+        "data). Expected columns that the model can be trained on; text needs an encoder in front of the model, in a "
+        "Pipeline."
+    )
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -223,6 +239,17 @@ class AnyModel:
     def loss_name(self) -> str:
         """Name of the loss: log loss of a classifier, squared error of a regressor."""
         return "log" if self.is_classifier else "squared"
+
+    def content(self) -> bytes:
+        """Return a digest of all records, for a checkpoint to know whose runs it keeps."""
+        return content_digest(
+            self.table,
+            self.test_table,
+            self.label.y,
+            self.y_test,
+            self.sample_weight,
+            self.test_weights,
+        )
 
     @property
     def has_own_randomness(self) -> bool:
@@ -298,12 +325,21 @@ class AnyModel:
         """
         X = self.test_table if table is None else table
         name = type(final_step(model)).__name__
-        with _withheld("predict with", model), _openmp().limit(limits=1, user_api="openmp"):
+
+        def predicted() -> tuple[FloatArray, list[Any]]:
             raw = model.predict_proba(X) if self.is_classifier else model.predict(X)
             found = np.asarray(raw, dtype=np.float64)
             # Strange shapes, as of a classifier of several outputs, fail here.
             found = found.reshape(len(found), -1)
-            classes = np.asarray(model.classes_).tolist() if self.is_classifier else [None]
+            return found, np.asarray(model.classes_).tolist() if self.is_classifier else [None]
+
+        found, classes = _withheld("predict with", model, predicted)
+        n_rows = _n_rows(X)
+        if len(found) != n_rows:
+            raise InputError(
+                f"{name} must predict as many records as it is given, {n_rows}, got {len(found)}. Choose another "
+                "model."
+            )
         if found.shape[1] != len(classes):
             raise InputError(
                 f"{name} must predict {'one probability for each class' if self.is_classifier else 'one number'} a "
@@ -315,6 +351,14 @@ class AnyModel:
             )
         if not self.is_classifier:
             return found
+        is_share = (found >= -_ROUNDING).all() and (
+            np.abs(found.sum(axis=1) - 1.0) < _ROUNDING
+        ).all()
+        if not is_share:
+            raise InputError(
+                f"the probabilities of {name} must lie between 0 and 1 and add up to 1, and they do not. Choose another "
+                "model."
+            )
         known = list(range(self.label.n_classes)) if self.takes_codes else self.label.categories
         order = {value: place for place, value in enumerate(known or ())}
         if not set(classes) <= set(order):
@@ -420,9 +464,13 @@ def _fit(
         while isinstance(step, Pipeline):
             prefix, step = f"{prefix}{step.steps[-1][0]}__", step.steps[-1][1]
         given[f"{prefix}sample_weight"] = weights
-    with _withheld("train", estimator), _openmp().limit(limits=1, user_api="openmp"):
+
+    def trained() -> BaseEstimator:
         model.set_params(**chosen)
-        return model.fit(X, y, **given)
+        fitted: BaseEstimator = model.fit(X, y, **given)
+        return fitted
+
+    return _withheld("train", estimator, trained)
 
 
 @dataclass(frozen=True)
@@ -454,7 +502,9 @@ def take_rows(table: Any, rows: NDArray[np.intp]) -> Any:
 
 
 def settings_digest(estimator: BaseEstimator) -> str:
-    """Return a digest of all parameters of an estimator: they may hold values of the data.
+    """Return a digest of all parameters of an estimator, which is the same in another process.
+
+    The parameters themselves may hold values of the data.
 
     Examples
     --------
@@ -465,16 +515,64 @@ def settings_digest(estimator: BaseEstimator) -> str:
     """
     digest = hashlib.sha256(type(estimator).__qualname__.encode())
     for name, value in sorted(estimator.get_params(deep=True).items()):
-        if isfunction(value) or isclass(value):
-            text = f"{value.__module__}.{value.__qualname__}"
-        elif hasattr(value, "get_params") or repr(value) == object.__repr__(value):
-            # An estimator, whose own parameters follow, or something whose text is its address.
-            text = type(value).__qualname__
-        else:
-            with np.printoptions(threshold=sys.maxsize):
-                text = repr(value)
-        digest.update(f"{name}\x00{text}\x00".encode())
+        digest.update(f"{name}\x00{_written(value)}\x00".encode())
     return digest.hexdigest()
+
+
+def _written(value: Any) -> str:
+    """Write a parameter without the address of any object."""
+    if isfunction(value) or isclass(value):
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, partial):
+        return _written([value.func, value.args, value.keywords])
+    if isinstance(value, dict):
+        return _written(list(value.items()))
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
+    if isinstance(value, np.random.RandomState):
+        return _written(value.get_state(legacy=False))
+    if isinstance(value, np.random.Generator):
+        return _written(value.bit_generator.state)
+    if hasattr(value, "get_params"):
+        # Its own parameters are listed by themselves.
+        return type(value).__qualname__
+    return _ADDRESS.sub("", repr(value))
+
+
+def content_digest(*parts: object) -> bytes:
+    """Return a digest of tables and columns, which is the same in another process."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(b"\x00")
+        if part is None:
+            continue
+        if scipy.sparse.issparse(part):
+            rows: Any = scipy.sparse.csr_array(part)
+            arrays = [rows.data, rows.indices, rows.indptr]
+        else:
+            arrays = [_row_hashes(part)]
+        for array in arrays:
+            digest.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
+    return digest.digest()
+
+
+def _row_hashes(part: Any) -> NDArray[Any]:
+    """Return numbers themselves, or a hash of every row."""
+    import narwhals as nw
+    import pandas as pd
+
+    if isinstance(part, np.ndarray) and part.dtype != object:
+        return part
+    if isinstance(part, np.ndarray):
+        frame = pd.DataFrame(part)
+    else:
+        frame = nw.from_native(part, eager_only=True, allow_series=True).to_pandas()
+    try:
+        return pd.util.hash_pandas_object(frame, index=False).to_numpy()
+    except TypeError:  # cells that cannot be hashed, such as lists
+        return pd.util.hash_pandas_object(frame.astype(str), index=False).to_numpy()
 
 
 def fit_any_model(
@@ -616,6 +714,20 @@ def _notes_of(
         )
         note.warn(ApproximationWarning, stacklevel=5)
         yield note
+    network = final_step(model.estimator)
+    if isinstance(network, TorchNetwork):
+        if network.train is not None:
+            yield Note(
+                "own-training",
+                "the network is trained by a function of your own. Nothing checks that it draws all weights anew. If it "
+                "keeps weights that have seen the true answers, ε protects nothing.",
+            )
+        elif network.public_state:
+            yield Note(
+                "state-public",
+                f"parts of the network are kept and were declared public: {', '.join(network.public_state)}. Nothing "
+                "here checks that. If they were made from the true answers, ε protects nothing.",
+            )
     if not is_converged:
         yield Note(
             "training-not-converged",

@@ -10,8 +10,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
-from inspect import signature
+from inspect import ismethod, signature
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -343,30 +344,89 @@ def is_fitted(estimator: BaseEstimator) -> bool:
     return True
 
 
-def _refuse_supervised(transformer: object) -> None:
-    """Refuse a transformer that looks at the label, inside pipelines, column transformers and unions."""
+def looks_at_label(step: Any) -> str | None:
+    """Return the name of what learns from the label in a step, or inside it; None if nothing does.
+
+    Examples
+    --------
+    >>> from sklearn.feature_selection import SelectKBest
+    >>> from sklearn.frozen import FrozenEstimator
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> looks_at_label(FrozenEstimator(SelectKBest())), looks_at_label(FrozenEstimator(StandardScaler()))
+    ('SelectKBest', None)
+    """
     from sklearn.compose import ColumnTransformer
     from sklearn.feature_selection import VarianceThreshold
+    from sklearn.frozen import FrozenEstimator
     from sklearn.pipeline import FeatureUnion, Pipeline
+    from sklearn.preprocessing import FunctionTransformer
     from sklearn.utils import get_tags
 
+    if isinstance(step, partial):
+        step = step.func
+    if ismethod(step):
+        step = step.__self__
+    if isinstance(step, FrozenEstimator):
+        return looks_at_label(step.estimator)
     for kind, inner in (
         (Pipeline, "steps"),
         (ColumnTransformer, "transformers"),
         (FeatureUnion, "transformer_list"),
     ):
-        if isinstance(transformer, kind):
-            for _, step, *_ in getattr(transformer, inner):
-                _refuse_supervised(step)
-            return
-    if isinstance(transformer, str) or not hasattr(transformer, "fit"):
-        return
-    selects = hasattr(transformer, "get_support") and not isinstance(transformer, VarianceThreshold)
-    if get_tags(transformer).target_tags.required or selects:
+        if isinstance(step, kind):
+            parts = [looks_at_label(part) for _, part, *_ in getattr(step, inner)]
+            return next((part for part in parts if part is not None), None)
+    if isinstance(step, FunctionTransformer):
+        return looks_at_label(step.func)
+    if isinstance(step, str) or not hasattr(step, "fit"):
+        return None
+    selects = hasattr(step, "get_support") and not isinstance(step, VarianceThreshold)
+    return type(step).__name__ if get_tags(step).target_tags.required or selects else None
+
+
+def _refuse_supervised(transformer: object) -> None:
+    """Refuse a transformer that looks at the label, inside pipelines, column transformers and unions."""
+    name = looks_at_label(transformer)
+    if name is not None:
         raise NoExactAnswerError(
-            f"the pipeline's {type(transformer).__name__} looks at the label, so other labels or "
+            f"the pipeline's {name} looks at the label, so other labels or "
             "other records would change the features too. Fit it beforehand on public data and pass its "
             "output, or leave it out."
+        )
+
+
+def refuse_learnt(estimator: Any, copy: Any) -> None:
+    """Refuse an estimator of which a part that has learnt from the label is not copied, but kept.
+
+    A frozen classifier, or a function of a fitted one, knows the true answers whatever answers the rest is trained
+    on.
+
+    Parameters
+    ----------
+    estimator, copy : estimator
+        The given one, and what `fresh_copy` made of it.
+
+    Raises
+    ------
+    InputError
+    """
+    from sklearn.preprocessing import FunctionTransformer
+
+    given, copied = estimator.get_params(deep=True), copy.get_params(deep=True)
+    kept = [copy] if copy is estimator else []
+    kept += [value for name, value in copied.items() if value is given.get(name)]
+    kept += [value for value in copied.values() if isinstance(value, FunctionTransformer)]
+    names = [
+        name
+        for value in kept
+        if (hasattr(value, "get_params") or ismethod(value) or isinstance(value, partial))
+        and (name := looks_at_label(value)) is not None
+    ]
+    if names:
+        raise InputError(
+            f"{names[0]} is kept as it is, and has learnt from the label: it knows the true answers, whatever answers "
+            "the rest is trained on. Give it unfrozen, so that it is trained again, or pass its output on public data "
+            "as a column."
         )
 
 

@@ -38,6 +38,7 @@ _OPTIMISERS = ("adam", "sgd")
 _MOMENTUM = 0.9
 # Rows that are evaluated at a time.
 _GENERATOR = threading.Lock()
+_OWN_OF_TORCH = frozenset({"_parameters", "_buffers", "_modules"})
 _MOST_ROWS = 1024
 _SUM_TO_ONE = 1e-5
 
@@ -66,7 +67,11 @@ class TorchNetwork(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     train : callable, optional
         `train(module, X, y, seed)` trains a copy of the module and returns it, instead of the loop here.
         X and y are tensors; y holds class numbers. It must draw all weights anew from `seed`: weights
-        that are kept have seen the true answers, if the module was trained on them.
+        that are kept have seen the true answers, if the module was trained on them. Nothing checks that, and
+        results say so.
+    public_state : sequence of str
+        Names of buffers, and of tensors and arrays among the attributes, that are kept as they are, such as
+        a table of positions. This declares that they were made without the answers.
     input_shape : tuple of int, optional
         Shape of one record, such as (1, 28, 28), where the records come as flat rows of a table.
     random_state : int, optional
@@ -84,8 +89,8 @@ class TorchNetwork(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Buffers, such as a table of positions, are kept as they are, unless the layer's own
-    `reset_parameters` resets them, as that of BatchNorm does.
+    A buffer that the `reset_parameters` of its layer resets, as that of BatchNorm does, need not be declared. Any
+    other state may hold what the module has learnt, and is refused until it is declared in `public_state`.
 
     Examples
     --------
@@ -108,6 +113,7 @@ class TorchNetwork(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         optimiser: Optimiser = "adam",
         weight_decay: float = 0.0,
         train: Train | None = None,
+        public_state: Sequence[str] = (),
         input_shape: Sequence[int] | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -118,6 +124,7 @@ class TorchNetwork(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.optimiser = optimiser
         self.weight_decay = weight_decay
         self.train = train
+        self.public_state = public_state
         self.input_shape = input_shape
         self.random_state = random_state
 
@@ -155,7 +162,7 @@ class TorchNetwork(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with _GENERATOR, torch.random.fork_rng(devices=on_cards):
             torch.manual_seed(seed)
             if self.train is None:
-                draw_weights(module)
+                draw_weights(module, public_state=self.public_state)
             # Run once: lazy layers get their sizes, and the number of outputs is seen.
             n_outputs = _outputs(module, rows[:_MOST_ROWS], what="training").shape[1]
             classes = _classes(as_columns(y), labels, n_outputs)
@@ -230,6 +237,13 @@ class TorchNetwork(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         as_positive(self.learning_rate, name="learning_rate")
         as_at_least_zero(self.weight_decay, name="weight_decay", such_as=1e-4)
         as_choice(self.optimiser, _OPTIMISERS, name="optimiser")
+        if isinstance(self.public_state, str):
+            raise InputTypeError(
+                argument="public_state",
+                expected="a list of names",
+                got="one text",
+                hint="Write [...].",
+            )
         if self.random_state is not None:
             as_count(self.random_state, name="random_state", least=0)
         if self.train is not None and not callable(self.train):
@@ -305,13 +319,20 @@ class TorchNetwork(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             yield from torch.randperm(n_rows).tensor_split(math.ceil(n_rows / self.batch))
 
 
-def draw_weights(module: torch.nn.Module) -> None:
+def draw_weights(module: torch.nn.Module, *, public_state: Sequence[str] = ()) -> None:
     """Draw all weights of a module anew, in place, from torch's generator.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+    public_state : sequence of str
+        Names of buffers, tensors and arrays that are kept, since they are public.
 
     Raises
     ------
     InputError
-        If a weight is frozen, or is not reset by the `reset_parameters` of a layer.
+        If a weight is frozen, or if something that may have learnt is not reset by the `reset_parameters` of a
+        layer.
 
     Examples
     --------
@@ -329,15 +350,28 @@ def draw_weights(module: torch.nn.Module) -> None:
         for name, part in module.named_parameters()
         if not torch.nn.parameter.is_lazy(part)
     }
-    frozen = [name for name, part in parts.items() if not part.requires_grad]
+    frozen = [
+        name
+        for name, part in parts.items()
+        if not (part.requires_grad and (part.is_floating_point() or part.is_complex()))
+    ]
     if frozen:
         raise InputError(
-            f"every weight must be trained again, but {frozen[0]!r} is frozen (requires_grad=False). Give your "
+            f"every weight must be trained again, but {frozen[0]!r} is frozen (requires_grad=False) or whole numbers. Give your "
             f"own function as {setting('train')}, which says what is drawn anew."
         )
+    buffers = {
+        name: part
+        for name, part in module.named_buffers()
+        if not torch.nn.parameter.is_lazy(part) and part.numel() and name not in public_state
+    }
+    marked = {}
     with torch.no_grad():
         for part in parts.values():
             part.fill_(math.nan)  # what no layer resets is then seen
+        for name, part in buffers.items():
+            part.copy_(_marked(part))
+            marked[name] = part.clone()
     # A layer after the layers inside it, as constructors do it.
     for layer in reversed(list(module.modules())):
         reset = getattr(layer, "reset_parameters", None) or getattr(
@@ -351,6 +385,47 @@ def draw_weights(module: torch.nn.Module) -> None:
             f"every weight must be drawn anew, but no layer resets {kept[0]!r}: it needs a method "
             f"`reset_parameters`. Add one, or give your own function as {setting('train')}."
         )
+    state = dict(module.named_buffers())
+    kept = [
+        name
+        for name, before in marked.items()
+        if bool(torch.isclose(state[name], before, rtol=0, atol=0, equal_nan=True).any())
+    ]
+    kept += [name for name in _other_state(module) if name not in public_state]
+    if kept:
+        raise InputError(
+            f"no layer resets {kept[0]!r}, which may hold what the module has learnt. If it is public, declare it: "
+            f"{setting('public_state')}, as [{kept[0]!r}]. Otherwise add a method `reset_parameters` that resets it."
+        )
+
+
+def _marked(part: torch.Tensor) -> torch.Tensor:
+    """Return values that a layer's reset would not leave behind by chance."""
+    import torch
+
+    if part.is_floating_point() or part.is_complex():
+        return torch.full_like(part, math.nan)
+    return ~part if part.dtype == torch.bool else torch.full_like(part, 113)
+
+
+def _other_state(module: torch.nn.Module) -> Iterator[str]:
+    """Yield the names of tensors and arrays that are plain attributes of a layer."""
+    import torch
+
+    # Some layers list their own weights once more.
+    known = {id(part) for part in (*module.parameters(), *module.buffers(), *module.modules())}
+
+    def has_numbers(value: object) -> bool:
+        if isinstance(value, torch.Tensor | np.ndarray | torch.nn.Module):
+            return id(value) not in known
+        if isinstance(value, dict):
+            return any(map(has_numbers, value.values()))
+        return isinstance(value, list | tuple) and any(map(has_numbers, value))
+
+    for prefix, layer in module.named_modules():
+        for name, value in vars(layer).items():
+            if name not in _OWN_OF_TORCH and has_numbers(value):
+                yield f"{prefix}.{name}" if prefix else name
 
 
 def _device_of(module: torch.nn.Module) -> torch.device:

@@ -100,6 +100,8 @@ def plan_shadows(n_epsilons: int, *, most_models: int, n_fits: float) -> ShadowP
     ShadowPlan(n_models=20, attacked=(29,))
     >>> plan_shadows(30, most_models=256, n_fits=300)
     ShadowPlan(n_models=75, attacked=(0, 14, 29))
+    >>> plan_shadows(2, most_models=256, n_fits=math.inf)
+    ShadowPlan(n_models=256, attacked=(0, 1))
     """
     # At every ε if time allows; else at the largest, where the attack is strongest, and a few below.
     for n_attacked in (n_epsilons, *range(min(MOST_ATTACKED, n_epsilons), 1, -1)):
@@ -108,7 +110,8 @@ def plan_shadows(n_epsilons: int, *, most_models: int, n_fits: float) -> ShadowP
             break
     else:
         n_attacked = 1
-    n_models = int(min(most_models, max(FEWEST_MODELS, n_fits // (n_attacked + 1))))
+    possible = math.floor(min(n_fits, most_models * (n_attacked + 1)) / (n_attacked + 1))
+    n_models = min(most_models, max(FEWEST_MODELS, possible))
     places = np.linspace(n_epsilons - 1, 0, n_attacked).round().astype(int)
     return ShadowPlan(n_models, tuple(sorted({int(place) for place in places})))
 
@@ -136,8 +139,14 @@ def shadow_store(
             "estimator": settings_digest(model.estimator),
             "baseline_loss": repr(round(model.outcomes.loss, 10)),
         },
-        data=(targets, asked.alternatives.codes, model.label.y),
+        data=(targets, asked.alternatives.codes, model.label.y, _content(model, asked)),
     )
+
+
+def _content(model: AnyModel, asked: Asked) -> NDArray[np.uint8]:
+    """Return a digest of the records and of the possible answers."""
+    categories = repr([domain.categories for domain in asked.features])
+    return np.frombuffer(model.content() + categories.encode(), dtype=np.uint8)
 
 
 def settled_plan(store: BlockStore, make: Callable[[], ShadowPlan]) -> ShadowPlan:
@@ -173,7 +182,8 @@ def detectable_rate(n_models: int, n_targets: int, *, confidence: float = 0.95) 
     """
     # Fitted on one half of the models and judged by the other.
     n = n_models // 2
-    level = (1.0 - confidence) / max(n_targets, 1)
+    # Half of what may fail is for the bound on ε beside it.
+    level = 0.5 * (1.0 - confidence) / max(n_targets, 1)
     hits = np.arange(n + 1)
     low = np.where(hits > 0, scipy.stats.beta.ppf(level, hits, n - hits + 1), 0.0)
     above = np.flatnonzero(low > 0.5)
@@ -184,15 +194,15 @@ def detectable_rate(n_models: int, n_targets: int, *, confidence: float = 0.95) 
     return float(rates[np.argmax(seen >= 0.8)])
 
 
-def power_note(n_models: int, n_targets: int) -> Note:
+def power_note(n_models: int, n_targets: int, *, confidence: float) -> Note:
     """Say what so many models can detect."""
-    rate = detectable_rate(n_models, n_targets)
+    rate = detectable_rate(n_models, n_targets, confidence=confidence)
     said = (
-        f"{n_models} shadow models cannot show that a single one of {n_targets} records is recognised; only averages "
-        "can. Train more, or attack fewer records."
+        f"{n_models} shadow models are too few for a lower bound above one half on any single one of {n_targets} "
+        "records; only averages can show a leak. Train more, or attack fewer records."
         if rate is None
-        else f"{n_models} shadow models show that a single one of {n_targets} records is recognised, four times in "
-        f"five, if that succeeds {100 * rate:.0f} % of the time or more."
+        else f"{n_models} shadow models give a single one of {n_targets} records a lower bound above one half, four "
+        f"times in five, if it is recognised {100 * rate:.0f} % of the time or more."
     )
     return Note("attack-power", said)
 

@@ -343,7 +343,7 @@ class AttackStudy(FittedModel):
         }
         notes = list(asked.notes)
         if isinstance(shadows, AnyShadows):
-            notes.append(power_note(n_models, len(shadows.targets)))
+            notes.append(power_note(n_models, len(shadows.targets), confidence=level))
             if len(attacked) < len(asked.epsilons):
                 notes.append(attacked_note([asked.epsilons[e] for e in attacked]))
         if len(truth) > known.n_training_rows:

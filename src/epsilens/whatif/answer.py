@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -287,6 +287,18 @@ def _solver_notes(first_order: FirstOrder, answers: list[CellAnswer]) -> list[No
     return notes
 
 
+def _mean(outcome: Sequence[float | None]) -> float | None:
+    """Return the mean of an outcome over runs; None where a run has none."""
+    known = [one for one in outcome if one is not None]
+    return float(np.mean(known)) if len(known) == len(outcome) else None
+
+
+def _as_outcomes(before: Sequence[float | None]) -> Outcomes:
+    """Return loss, accuracy and AUC before anything is randomised."""
+    assert before[0] is not None  # noqa: S101
+    return Outcomes(before[0], *before[1:3])
+
+
 def _outcomes_before(baseline: AnyBaseline | AnyModel, group: Group) -> Run:
     """Return the outcomes of the model of the true answers, with the gaps of a group."""
     if isinstance(baseline, AnyModel):
@@ -310,8 +322,7 @@ def write_curve(
     import pandas as pd
 
     before = baseline_outcomes(points)
-    accuracy, auc = (None if math.isnan(one) else one for one in before[0, 1:3].tolist())
-    outcomes = Outcomes(float(before[0, 0]), accuracy, auc)
+    outcomes = _as_outcomes([None if math.isnan(one) else one for one in before[0].tolist()])
     answers = curve_answers(points, asked, before)
     asked.notes.extend(curve_notes(points, n_draws, len(answers)))
     settings: dict[str, object] = {
@@ -340,8 +351,14 @@ def write_retraining(
     import pandas as pd
 
     answers, rows = [], []
+    model = origin.baseline
     for g, group in enumerate(asked.groups):
-        before = _outcomes_before(origin.baseline, group)
+        before = _outcomes_before(model, group)
+        clean = [runs[one] for r in range(repeats) if (one := (group.name, -1, r)) in runs]
+        if clean and isinstance(model, AnyModel):
+            # The model has random numbers of its own: one of the true answers is one of many.
+            before = tuple(_mean(outcome) for outcome in zip(*clean, strict=True))
+            origin = replace(origin, baseline=replace(model, outcomes=_as_outcomes(before)))
         for e, at in enumerate(asked.epsilons):
             after = [runs[(group.name, e, repeat)] for repeat in range(repeats)]
             own = [part.epsilon for part in asked.mixed[e]] if asked.mixed else []

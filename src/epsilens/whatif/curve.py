@@ -36,7 +36,6 @@ import scipy.stats
 from epsilens._types import FloatArray, Progress
 from epsilens.channels import RandomizedResponse
 from epsilens.influence.any_model import AnyModel, quietly
-from epsilens.influence.groups import Group
 from epsilens.influence.question import Asked
 from epsilens.influence.shared_draws import (
     SharedDraw,
@@ -48,10 +47,18 @@ from epsilens.influence.shared_draws import (
 from epsilens.models.passes import current_passes
 from epsilens.notes import Note
 from epsilens.whatif.cells import OUTCOMES, CellAnswer
-from epsilens.whatif.retraining import RUN_OUTCOMES, Checkpoint, Run, RunKey, run_keys
+from epsilens.whatif.retraining import (
+    RUN_OUTCOMES,
+    Checkpoint,
+    Run,
+    RunKey,
+    evaluated,
+    run_keys,
+    train_clean,
+)
 
 if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
+    pass
 
 DRAWS = 5
 """Draws at every node. With fewer there is no interval."""
@@ -239,8 +246,10 @@ class CurveTraining:
     def _train_clean(self, n_clean: int) -> FloatArray:
         """Return the outcomes of models of the true answers for every group, (n_groups, n_clean, n_outcomes)."""
         names = [group.name for group in self.asked.groups]
-        tasks = {d: [self._key(name, -1, d) for name in names] for d in range(n_clean)}
-        self._run(partial(train_clean, self.model, self.asked, self._draws), tasks)
+        tasks = {
+            self._draws[d].seed: [self._key(name, -1, d) for name in names] for d in range(n_clean)
+        }
+        self._run(partial(train_clean, self.model, self.asked), tasks)
         return np.array(
             [
                 [_numbers(self._kept.runs[self._key(name, -1, d)]) for d in range(n_clean)]
@@ -279,34 +288,25 @@ def _numbers(run: Run) -> list[float]:
     return [np.nan if one is None else one for one in run]
 
 
-def _evaluated(model: AnyModel, trained: BaseEstimator, groups: Sequence[Group]) -> list[Run]:
-    """Return what the test set says of a model, with the gaps of each group."""
-    predicted = model.predict(trained)
-    found = [model.outcomes_of(predicted, group.test_mask) for group in groups]
-    return [tuple(getattr(one, name) for name in RUN_OUTCOMES) for one in found]
-
-
-def train_clean(model: AnyModel, asked: Asked, draws: Sequence[SharedDraw], draw: int) -> list[Run]:
-    """Train a model on the true answers with the seed of a draw, and evaluate it for every group."""
-    return _evaluated(model, model.train(model.label.y, seed=draws[draw].seed), asked.groups)
-
-
 def train_task(model: AnyModel, asked: Asked, draws: Sequence[SharedDraw], task: Task) -> list[Run]:
     """Train a model on what a group reports in one draw, and evaluate it."""
     g, e, d = task
     levels = keep_levels(asked, asked.groups[g], e, model.n_rows)
     reported = report(model, asked, draws[d], levels)
     trained = model.train(reported.y, seed=draws[d].seed, table=reported.table)
-    return _evaluated(model, trained, [asked.groups[g]])
+    return evaluated(model, trained, [asked.groups[g]])
 
 
 def curve_axis(asked: Asked) -> FloatArray:
-    """Return the places of the finite ε on the axis of the curve: a_ε, the mean over the protected columns.
+    """Return the places of the ε that change answers on the axis of the curve: the mean a_ε of the protected columns.
 
-    Where groups have an ε each, cells are only numbered.
+    Where groups or columns have an ε each, cells are only numbered.
     """
     if asked.mixed:
         return np.arange(len(asked.epsilons), dtype=np.float64)
+    if asked.is_mapping:
+        changes = any(math.isfinite(own) for own in asked.budgets[0].values())
+        return np.zeros(int(changes))
     finite = [e for e, at in enumerate(asked.epsilons) if math.isfinite(at)]
     levels = []
     for e in finite:
@@ -375,28 +375,39 @@ def curve_answers(points: CurvePoints, asked: Asked, baseline: FloatArray) -> li
         errors = interpolation_errors(x, nodes, points.errors[g]) if nodes else []
         n_draws = points.clean.shape[1]
         means = {e: runs.mean(axis=0) for e, runs in nodes.items()}
-        squares = {e: runs.var(axis=0, ddof=1) for e, runs in nodes.items()}
+        # Of one run, and of its difference from the model of the true answers with the same seed.
+        squares = {
+            e: (runs.var(axis=0, ddof=1), (runs - points.clean[g]).var(axis=0, ddof=1))
+            for e, runs in nodes.items()
+        }
         curves = [
             interpolate(x, {e: float(mean[o]) for e, mean in means.items()}) if nodes else x
             for o in range(len(RUN_OUTCOMES))
         ]
         spreads = [
-            np.interp(x, x[sorted(nodes)], [squares[e][o] for e in sorted(nodes)]) if nodes else x
-            for o in range(len(RUN_OUTCOMES))
+            [
+                np.interp(x, x[sorted(nodes)], [squares[e][which][o] for e in sorted(nodes)])
+                if nodes
+                else x
+                for o in range(len(RUN_OUTCOMES))
+            ]
+            for which in (0, 1)
         ]
         for e in range(len(asked.epsilons)):
             is_clean = e >= len(x)
             if is_clean:
-                mean, square = points.clean[g].mean(axis=0), points.clean[g].var(axis=0, ddof=1)
+                mean, of_run = points.clean[g].mean(axis=0), points.clean[g].var(axis=0, ddof=1)
+                of_change = np.zeros_like(of_run)
             else:
                 mean = np.array([curve[e] for curve in curves])
-                square = np.array([spread[e] for spread in spreads])
+                of_run, of_change = (np.array([one[e] for one in which]) for which in spreads)
             answers.append(
                 _answer(
                     g,
                     e,
                     mean - baseline[g],
-                    np.sqrt(square),
+                    np.sqrt(of_run),
+                    np.sqrt(of_run + of_change / n_draws),
                     n_draws,
                     error=0.0 if is_clean else errors[e],
                     is_node=is_clean or e in nodes,
@@ -410,17 +421,25 @@ def _answer(
     e: int,
     change: FloatArray,
     spread: FloatArray,
+    width: FloatArray,
     n_draws: int,
     *,
     error: float,
     is_node: bool,
 ) -> CellAnswer:
-    """Return a cell, with the interval of one run by Student's t with draws − 1 degrees of freedom."""
+    """Return a cell, with the interval of one run by Student's t with draws − 1 degrees of freedom.
+
+    Parameters
+    ----------
+    spread : array of shape (n_outcomes,)
+        Standard deviation of a run.
+    width : array of shape (n_outcomes,)
+        That of the difference between a new run, counted from the mean of all models of the true answers, and the
+        stated change.
+    """
     known = {name: place for place, name in enumerate(RUN_OUTCOMES) if not np.isnan(change[place])}
     half, runs = np.full(len(change), np.nan), np.empty(0)
     if n_draws >= DRAWS:
-        # A new run and the mean of the draws both vary.
-        width = spread * math.sqrt(1.0 + 1.0 / n_draws)
         half = scipy.stats.t.ppf(0.5 + _CONFIDENCE / 2, n_draws - 1) * width
         levels = np.arange(1, _QUANTILES + 1) / (_QUANTILES + 1)
         runs = change[0] + scipy.stats.t.ppf(levels, n_draws - 1) * width[0]
@@ -460,6 +479,19 @@ def curve_notes(points: CurvePoints, n_draws: int, n_cells: int) -> list[Note]:
             + (" The other cells are interpolated." if n_nodes < n_cells else ""),
         )
     ]
+    n_still = sum(
+        float(np.ptp(runs[:, 0])) == 0.0 and n_draws >= DRAWS
+        for nodes in points.nodes
+        for runs in nodes.values()
+    )
+    if n_still:
+        notes.append(
+            Note(
+                "no-change-drawn",
+                f"at {n_still} ε all {n_draws} draws gave the same loss. What a rare changed answer would do is not in "
+                "these intervals.",
+            )
+        )
     if n_draws < DRAWS:
         notes.append(
             Note(

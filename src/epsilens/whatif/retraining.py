@@ -12,13 +12,13 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,9 @@ from epsilens.models import Problem, minimise
 from epsilens.models.passes import Part, current_passes
 from epsilens.models.solver import Solution
 from epsilens.models.streamed_records import StreamedRows, uniform_at
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 Run = tuple[float | None, ...]
 """Loss, accuracy, AUC, loss gap and accuracy gap of one run, in the order of `RUN_OUTCOMES`."""
@@ -85,9 +88,13 @@ class Checkpoint:
         None: nothing is kept.
     identity : mapping
         What must agree for the runs to be reused.
+    content : bytes
+        A digest of the records; it is kept salted. None: the identity says enough.
     """
 
-    def __init__(self, path: str | Path | None, identity: dict[str, object]) -> None:
+    def __init__(
+        self, path: str | Path | None, identity: dict[str, object], content: bytes | None = None
+    ) -> None:
         self.path = None if path is None else Path(path)
         self.identity = identity
         self.salt = os.urandom(16).hex()
@@ -95,10 +102,15 @@ class Checkpoint:
         if self.path is None:
             return
         if self.path.exists() and (self.path.is_dir() or self.path.stat().st_size > 0):
-            self._read()
+            self._read(content)
             return
-        head = json.dumps({"epsilens_checkpoint": 1, "salt": self.salt, **identity})
-        self._write(head + "\n")
+        head = {"epsilens_checkpoint": 1, "salt": self.salt, **identity, **self._salted(content)}
+        self._write(json.dumps(head) + "\n")
+
+    def _salted(self, content: bytes | None) -> dict[str, str]:
+        if content is None:
+            return {}
+        return {"records": hashlib.sha256(self.salt.encode() + content).hexdigest()}
 
     def _write(self, text: str) -> None:
         assert self.path is not None  # noqa: S101
@@ -112,11 +124,10 @@ class Checkpoint:
         )
         return hashlib.sha256(self.salt.encode() + members).hexdigest()
 
-    def _read(self) -> None:
+    def _read(self, content: bytes | None) -> None:
         assert self.path is not None  # noqa: S101
         try:
             text = self.path.read_text(encoding="utf-8")
-            self.path.chmod(0o600)
         except (OSError, UnicodeDecodeError):
             raise InputError(
                 f"the checkpoint {self.path.name!r} cannot be read. Choose another file."
@@ -127,12 +138,14 @@ class Checkpoint:
             raise InputError(
                 f"the file {self.path.name!r} is not a checkpoint and is left alone. Choose another."
             )
-        if {name: head.get(name) for name in self.identity} != self.identity:
+        self.path.chmod(0o600)
+        self.salt = str(head["salt"])
+        expected = {**self.identity, **self._salted(content)}
+        if {name: head.get(name) for name in expected} != expected:
             raise InputError(
                 f"the checkpoint {self.path.name!r} belongs to another study (other data, label, "
                 "seed or model). Choose another file, or delete it."
             )
-        self.salt = str(head["salt"])
         # A kill may have cut the last line short: it is done again.
         complete = lines[1:-1]
         for line in complete:
@@ -228,14 +241,19 @@ def run_keys(
             "budgets": dict(asked.budgets[0]) if asked.is_mapping else None,
             "domain": [list(asked.alternatives.sizes), 0 if values is None else values.tolist()],
         }
-        kept = Checkpoint(checkpoint, {**identity, **beside})
+        content = None
+        if checkpoint is not None and isinstance(baseline, AnyModel):
+            categories = [domain.categories for domain in asked.features]
+            content = baseline.content() + repr([*categories, asked.label.categories]).encode()
+        kept = Checkpoint(checkpoint, {**identity, **beside}, content)
         joint = asked.alternatives.codes
         truth = joint if asked.label.codes is None else joint * 1000 + asked.label.codes
         names = {group.name: kept.key(group, truth) for group in asked.groups}
 
     def key(name: str, e: int, repeat: int) -> RunKey:
         if e < 0:
-            return names[name], math.inf, repeat
+            # The true answers: 0, which nobody asks for; at infinity a column may have another ε.
+            return names[name], 0.0, repeat
         # Two cells may have the same largest ε and differ in that of another group.
         own = names[name]
         if asked.mixed:
@@ -258,7 +276,7 @@ def retrain_cells(
     """Return what the test set says of every run, by group, place of the ε and repeat.
 
     The runs of a cell share a Hessian to start with; each is converged to a gradient of 1e-8 on its
-    own draw.
+    own draw. Where a model has random numbers of its own, runs on the true answers come too, as place −1.
     """
     streamed = isinstance(baseline, StreamedBaseline)
     beside: dict[str, object] = {} if streamed else {"corrected": corrected}
@@ -268,6 +286,9 @@ def retrain_cells(
         block = max(1, _BLOCK_NUMBERS // baseline.n_rows)
     elif isinstance(baseline, AnyModel):
         block = 1
+    clean: dict[tuple[str, int, int], Run] = {}
+    if isinstance(baseline, AnyModel) and baseline.has_own_randomness:
+        clean = _clean_runs(baseline, asked, kept, key, seed=seed, repeats=repeats)
     wanted = [
         (group, e, repeat)
         for group in asked.groups
@@ -300,7 +321,47 @@ def retrain_cells(
             done += len(finished)
             if progress is not None:
                 progress(done, len(wanted), "retrain")
-    return {(group.name, e, r): kept.runs[key(group.name, e, r)] for group, e, r in wanted}
+    found = {(group.name, e, r): kept.runs[key(group.name, e, r)] for group, e, r in wanted}
+    return {**clean, **found}
+
+
+def _clean_runs(
+    model: AnyModel,
+    asked: Asked,
+    kept: Checkpoint,
+    key: Callable[[str, int, int], RunKey],
+    *,
+    seed: int,
+    repeats: int,
+) -> dict[tuple[str, int, int], Run]:
+    """Return runs on the true answers, each with a seed of its own, by group, −1 and repeat."""
+    names = [group.name for group in asked.groups]
+    keys = {r: [key(name, -1, r) for name in names] for r in range(repeats)}
+    todo = [r for r in range(repeats) if any(one not in kept.runs for one in keys[r])]
+    seeds = [int(run_seed(seed, "", math.inf, r).generate_state(1)[0] >> 1) for r in todo]
+    with (
+        quietly(),
+        closing(current_passes().map(partial(train_clean, model, asked), seeds)) as results,
+    ):
+        for r, runs in zip(todo, results, strict=True):
+            kept.add(list(zip(keys[r], runs, strict=True)))
+    return {
+        (name, -1, r): kept.runs[one]
+        for r in range(repeats)
+        for name, one in zip(names, keys[r], strict=True)
+    }
+
+
+def evaluated(model: AnyModel, trained: BaseEstimator, groups: Sequence[Group]) -> list[Run]:
+    """Return what the test set says of a model, with the gaps of each group."""
+    predicted = model.predict(trained)
+    found = [model.outcomes_of(predicted, group.test_mask) for group in groups]
+    return [tuple(getattr(one, name) for name in RUN_OUTCOMES) for one in found]
+
+
+def train_clean(model: AnyModel, asked: Asked, seed: int) -> list[Run]:
+    """Train a model on the true answers, and evaluate it for every group."""
+    return evaluated(model, model.train(model.label.y, seed=seed), asked.groups)
 
 
 def _trainer(
@@ -335,8 +396,7 @@ def _train_whole(
         draw = draw_one(column_sizes(asked), model.n_rows, own)
         reported = report(model, asked, draw, keep_levels(asked, group, e, model.n_rows))
         trained = model.train(reported.y, seed=draw.seed, table=reported.table)
-        found = model.outcomes_of(model.predict(trained), group.test_mask)
-        run = tuple(getattr(found, name) for name in RUN_OUTCOMES)
+        (run,) = evaluated(model, trained, [group])
         finished.append(((group.name, e, repeat), run))
     return finished
 

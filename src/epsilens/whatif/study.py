@@ -400,6 +400,11 @@ class WhatIf(FittedModel):
                 'Write WhatIf(module, body="retrained").'
             )
         if self._whole is None:
+            if model.is_classifier and not hasattr(self.estimator, "predict_proba"):
+                raise InputError(
+                    f"{setting('method', 'curve')} needs predict_proba, and {type(self.estimator).__name__} has none. Use "
+                    f"{setting('method', 'exact')}."
+                )
             self._whole = any_model_of(model, self.estimator)
         return self._whole
 

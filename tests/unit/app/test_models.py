@@ -80,7 +80,8 @@ def test_a_model_of_ones_own_is_priced_attacked_and_decided_about(
 ) -> None:
     assert own.json("GET", "/api/session")["models"][-1] == "own"
     # What the page says of the model is not taken.
-    study = own.study(csv_bytes, model="own", own_model="os:system", has_probabilities=False)
+    few = {"epsilon": "0.5:8:3", "shadow_models": 20}
+    study = own.study(csv_bytes, model="own", own_model="os:system", has_probabilities=False, **few)
     assert study["question"]["own_model"] == "page_own_models:make"
     assert (study["stage"], study["has_attack"]) == ("preview", True)
     assert study["unanswered"].startswith("No estimate yet: this model is trained again")
@@ -131,7 +132,7 @@ def test_what_does_not_fit_is_refused_at_once(
 def test_a_cost_that_was_cancelled_goes_on_with_its_trainings(
     visitor: Any, csv_bytes: bytes
 ) -> None:
-    study = visitor.study(csv_bytes, model="random-forest", epsilon="0.5:8:3")
+    study = visitor.study(csv_bytes, model="random-forest", epsilon="1,8")
     address = f"/api/studies/{study['id']}"
     job = visitor.json("POST", f"{address}/jobs", {"kind": "cost"}, status=202)
     kept = visitor.service.store.cost_checkpoint(study["id"])

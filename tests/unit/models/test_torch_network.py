@@ -12,6 +12,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from epsilens import WhatIf
 from epsilens.errors import InputError, InputTypeError
 from epsilens.models import TorchNetwork
 from epsilens.models.torch_network import draw_weights
@@ -279,3 +280,79 @@ def test_it_is_an_estimator_like_others():
     np.testing.assert_array_equal(loaded.predict_proba(X), network.predict_proba(X))
     table = pd.DataFrame(X, columns=[*"abc"])
     assert make_pipeline(StandardScaler(), network).fit(table, y).predict(table).shape == (N,)
+
+
+class Remembering(nn.Module):
+    """Keeps answers beside its weights."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__()
+        self.out = nn.Linear(3, 2)
+        answers = torch.ones(N)
+        if place == "buffer":
+            self.register_buffer("known", answers)
+        elif place == "whole numbers":
+            self.register_buffer("known", answers.long())
+        elif place == "yes or no":
+            self.register_buffer("known", answers.bool())
+        elif place == "array":
+            self.known = answers.numpy()
+        elif place == "list":
+            self.known = [answers]
+        elif place == "module":
+            self.known = {"body": nn.Linear(3, 2)}
+        else:
+            self.known = answers
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.out(X)
+
+
+PLACES = ["buffer", "whole numbers", "yes or no", "array", "list", "module", "attribute"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_state_that_may_have_learnt_is_refused_until_it_is_declared(place):
+    X, y = people()
+    with pytest.raises(InputError, match="'known', which may hold what the module has learnt"):
+        network_of(Remembering(place)).fit(X, y)
+    network = network_of(Remembering(place), public_state=["known"], epochs=1).fit(X, y)
+    if place == "buffer":
+        assert bool((network.module_.known == 1).all())
+    result = WhatIf(TorchNetwork(Remembering(place), public_state=["known"], epochs=1))
+    label = pd.Series(y, dtype="category")
+    notes = result.fit(X, label, X, label).estimate(epsilon=[1.0], repeats=2).document.notes
+    assert "state-public" in {note.code for note in notes}
+
+
+class Restoring(nn.Linear):
+    """Resets its weights to what it had learnt."""
+
+    def __init__(self) -> None:
+        super().__init__(3, 2)
+        self.saved = self.weight.detach().clone()
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        if hasattr(self, "saved"):
+            self.weight.data.copy_(self.saved)
+
+
+def test_a_layer_that_resets_to_what_it_has_learnt_is_refused():
+    with pytest.raises(InputError, match="'saved'"):
+        draw_weights(Restoring())
+
+
+def test_whole_numbers_among_the_weights_are_refused():
+    layer = nn.Linear(3, 2)
+    layer.places = nn.Parameter(torch.arange(3), requires_grad=False)
+    with pytest.raises(InputError, match="'places' is frozen"):
+        draw_weights(layer)
+
+
+def test_training_of_ones_own_is_said_to_be_unchecked():
+    X, y = people()
+    study = WhatIf(plain(), body="retrained", train=lambda module, X, y, seed: module)
+    label = pd.Series(y, dtype="category")
+    notes = study.fit(X, label, X, label).estimate(epsilon=[1.0], repeats=2).document.notes
+    assert "own-training" in {note.code for note in notes}

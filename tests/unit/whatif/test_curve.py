@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import subprocess
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -17,8 +20,9 @@ from sklearn.ensemble import (
     HistGradientBoostingRegressor,
     RandomForestClassifier,
     StackingClassifier,
+    VotingClassifier,
 )
-from sklearn.feature_selection import SelectKBest
+from sklearn.feature_selection import SelectFromModel, SelectKBest
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -28,13 +32,14 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from epsilens import WhatIf
 from epsilens.document import load_document, to_json
 from epsilens.errors import ApproximationWarning, InputError, InputTypeError
 from epsilens.influence.any_model import settings_digest
 from epsilens.influence.shared_draws import draw_spread
+from epsilens.risk import AttackStudy
 from epsilens.whatif.curve import interpolate, interpolation_errors
 
 N = 300
@@ -306,6 +311,21 @@ class ThreeColumns(Stubborn):
         return np.full((len(X), 3), 1 / 3)
 
 
+class Short(ThreeColumns):
+    def predict_proba(self, X):
+        return np.full((3, 2), 0.5)
+
+
+class Certain(ThreeColumns):
+    def predict_proba(self, X):
+        return np.ones((len(X), 2))
+
+
+class Negative(ThreeColumns):
+    def predict_proba(self, X):
+        return np.tile([3.0, -2.0], (len(X), 1))
+
+
 class Renamed(Restless):
     def fit(self, X, y):
         super().fit(X, y)
@@ -320,6 +340,9 @@ class Renamed(Restless):
             ThreeColumns(),
             "ThreeColumns must predict one probability for each class a record, got 3",
         ),
+        (Short(), "Short must predict as many records as it is given, 300, got 3"),
+        (Certain(), "the probabilities of Certain must lie between 0 and 1 and add up to 1"),
+        (Negative(), "the probabilities of Negative must lie between 0 and 1 and add up to 1"),
         (Renamed(), "the `classes_` of Renamed must be those of the labels"),
     ],
 )
@@ -361,20 +384,197 @@ def test_a_checkpoint_of_other_settings_is_not_taken(tmp_path):
         study_of(GaussianNB(priors=prior, var_smoothing=1.001e-9)).estimate(**asked)
 
 
-def test_a_digest_of_settings_sees_every_value_and_no_address():
-    def own(x):
-        return x
+def own(x, power=1):
+    return x
 
+
+def test_a_digest_of_settings_sees_every_value_and_no_address():
     long = np.zeros(5000)
     changed = long.copy()
     changed[2500] = 1.0
     assert settings_digest(GaussianNB(priors=long)) != settings_digest(GaussianNB(priors=changed))
     plain = [settings_digest(FunctionTransformer(kw_args={"a": one})) for one in (1, 2)]
     assert plain[0] != plain[1]
-    assert settings_digest(FunctionTransformer(own)) == settings_digest(FunctionTransformer(own))
-    assert settings_digest(FunctionTransformer(object())) == settings_digest(
-        FunctionTransformer(object())
+
+
+ELSEWHERE = """
+import functools, sys
+import numpy as np
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from epsilens.influence.any_model import settings_digest
+def own(x, power=1): return x
+own.__module__ = sys.argv[1]
+steps = [own, functools.partial(own, power=2), object()]
+forest = RandomForestClassifier(random_state=np.random.RandomState(0))
+for step in steps: print(settings_digest(make_pipeline(FunctionTransformer(step), forest)))
+"""
+
+
+def test_a_digest_of_settings_is_the_same_in_another_process():
+    words = [sys.executable, "-c", ELSEWHERE, own.__module__]
+    there = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    here = [
+        settings_digest(
+            make_pipeline(
+                FunctionTransformer(step),
+                RandomForestClassifier(random_state=np.random.RandomState(0)),
+            )
+        )
+        for step in (own, functools.partial(own, power=2), object())
+    ]
+    assert there == here
+    assert len(set(here)) == 3
+
+
+@pytest.mark.parametrize("change", ["feature", "test", "weights"])
+def test_a_checkpoint_of_other_records_is_not_taken(tmp_path, change):
+    X, y, X_test, y_test = DATA
+    kept = tmp_path / "kept.jsonl"
+    asked = {"epsilon": [1.0], "repeats": 2, "checkpoint": kept}
+    stump = DecisionTreeClassifier(max_depth=1, random_state=0)
+    WhatIf(stump).fit(X, y, X_test, y_test).estimate(**asked)
+    # The stump splits on another column, so the loss of the true answers is the same.
+    X, X_test, weight = X.copy(), X_test.copy(), None
+    if change == "feature":
+        X["b"] = X["b"] * 2
+    elif change == "test":
+        X_test["b"] = X_test["b"] * 2
+    else:
+        weight = np.full(N, 2.0)
+    with pytest.raises(InputError, match="belongs to another study"):
+        WhatIf(stump).fit(X, y, X_test, y_test, sample_weight=weight).estimate(**asked)
+
+
+def test_a_checkpoint_of_other_categories_is_not_taken(tmp_path):
+    study = study_of(GaussianNB())
+    asked = {"protect": ["sex"], "epsilon": [1.0], "repeats": 2, "checkpoint": tmp_path / "kept"}
+    study.estimate(categories={"sex": [0, 1, 9]}, **asked)
+    with pytest.raises(InputError, match="belongs to another study"):
+        study.estimate(categories={"sex": [0, 1, -1]}, **asked)
+
+
+def test_a_file_that_is_no_checkpoint_keeps_its_permissions(tmp_path):
+    other = tmp_path / "table.csv"
+    other.write_text("a,b\n1,2\n")
+    other.chmod(0o644)
+    with pytest.raises(InputError, match="left alone"):
+        study_of(GaussianNB()).estimate(epsilon=[1.0], checkpoint=other)
+    assert other.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        FrozenEstimator,
+        lambda tree: CalibratedClassifierCV(FrozenEstimator(tree)),
+        lambda tree: StackingClassifier([("known", FrozenEstimator(tree))], cv="prefit"),
+        lambda tree: VotingClassifier([("known", FrozenEstimator(tree))], voting="soft"),
+        lambda tree: make_pipeline(
+            SelectFromModel(FrozenEstimator(tree), prefit=True), GaussianNB()
+        ),
+        lambda tree: make_pipeline(FunctionTransformer(tree.predict_proba), GaussianNB()),
+        lambda tree: make_pipeline(
+            FunctionTransformer(functools.partial(tree.predict_proba)), LogisticRegression()
+        ),
+        lambda tree: make_pipeline(
+            FrozenEstimator(SelectKBest(k=1).fit(DATA[0], DATA[1])), GaussianNB()
+        ),
+        lambda tree: make_pipeline(
+            FrozenEstimator(VotingClassifier([("known", tree)]).fit(DATA[0], DATA[1])),
+            LogisticRegression(),
+        ),
+    ],
+)
+def test_what_has_learnt_from_the_label_and_is_kept_is_refused(wrap):
+    tree = DecisionTreeClassifier().fit(DATA[0], DATA[1])
+    with pytest.raises(InputError, match=r"(has learnt from|looks at) the label") as caught:
+        study_of(wrap(tree))
+    assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match=r"(has learnt from|looks at) the label"):
+        AttackStudy(wrap(tree)).fit(*DATA)
+
+
+class Itself(Stubborn):
+    def __sklearn_clone__(self):
+        return self
+
+
+def test_a_model_whose_copy_is_itself_is_refused():
+    with pytest.raises(InputError, match="Itself is kept as it is"):
+        study_of(Itself())
+
+
+def test_a_frozen_step_without_the_label_is_welcome():
+    scaler = FrozenEstimator(StandardScaler().fit(DATA[0]))
+    assert study_of(make_pipeline(scaler, GaussianNB())).baseline_.n_rows == N
+
+
+def test_errors_of_other_libraries_do_not_travel_along():
+    with pytest.raises(InputError) as caught:
+        study_of(Failing())
+    found = caught.value
+    while found is not None:
+        assert "SECRET" not in str(found)
+        found = found.__context__
+
+
+class Talking(Stubborn):
+    def fit(self, X, y):
+        print("SECRET-7")
+        print("SECRET-8", file=sys.stderr)
+        return super().fit(X, y == "yes" if y.dtype == object else y)
+
+
+def test_what_a_model_prints_is_kept_back_and_nothing_else(capsys):
+    study = study_of(Talking())
+    study.estimate(epsilon=[1.0], repeats=2, progress=lambda *told: print("told"))
+    out, err = capsys.readouterr()
+    assert "SECRET" not in out + err
+    assert "told" in out
+    print("after")
+    assert capsys.readouterr().out == "after\n"
+
+
+class Leaving(Stubborn):
+    def fit(self, X, y):
+        raise SystemExit("SECRET-7")
+
+
+def test_a_model_that_ends_the_program_is_refused():
+    with pytest.raises(InputError, match=r"could not train Leaving \(SystemExit"):
+        study_of(Leaving())
+
+
+def test_one_column_at_infinity_leaves_the_other_randomised():
+    study = study_of(DecisionTreeClassifier(max_depth=3, random_state=0))
+    asked = {"protect": ["sex", "smokes"], "categories": {"sex": [0, 1]}}
+    one, other, none = (
+        study.estimate(**asked, epsilon={"sex": sex, "smokes": smokes}).document.cells[0]
+        for sex, smokes in ((0.3, np.inf), (0.3, 60.0), (np.inf, np.inf))
     )
+    assert one.loss_change == pytest.approx(other.loss_change, abs=1e-12)
+    assert one.loss_change != 0.0
+    assert none.loss_change == 0.0
+
+
+@pytest.mark.slow
+def test_the_error_of_the_true_answers_model_is_part_of_the_interval():
+    """One tree whose splits are drawn: its loss on the true answers varies more than what ε changes."""
+    data = people(3, n=150, n_test=200)
+    study = study_of(ExtraTreeClassifier(max_depth=4, min_samples_leaf=8), data)
+    asked = {"epsilon": [0.5, 2.0]}
+    truth = study.retrain(epsilon=[0.5, 2.0, np.inf], repeats=150)
+    # The last ε changes nothing: seeds alone.
+    assert abs(truth.document.cells[-1].loss_change) < 0.06
+    inside = []
+    for seed in range(50):
+        curve = study.estimate(**asked, random_state=seed).document.cells
+        for e, cell in enumerate(curve):
+            run = truth.loss_draws[e][seed]
+            inside.append(cell.loss_change_low <= run <= cell.loss_change_high)
+    assert np.mean(inside) > 0.9 - 3 * np.sqrt(0.09 / 50)
 
 
 def test_a_checkpoint_of_groups_at_their_own_epsilon_names_none(tmp_path):
