@@ -198,10 +198,10 @@ def power_note(n_models: int, n_targets: int, *, confidence: float) -> Note:
     """Say what so many models can detect."""
     rate = detectable_rate(n_models, n_targets, confidence=confidence)
     said = (
-        f"{n_models} shadow models are too few for a lower bound above one half on any single one of {n_targets} "
-        "records; only averages can show a leak. Train more, or attack fewer records."
+        f"{n_models} shadow models cannot put the lower bound of a single one of {n_targets} records above one half. Only "
+        "averages can show a leak. Train more, or attack fewer records."
         if rate is None
-        else f"{n_models} shadow models give a single one of {n_targets} records a lower bound above one half, four "
+        else f"{n_models} shadow models put the lower bound of a single one of {n_targets} records above one half, four "
         f"times in five, if it is recognised {100 * rate:.0f} % of the time or more."
     )
     return Note("attack-power", said)
