@@ -17,7 +17,7 @@ STANDARD_ERRORS = 2.0
 QUARTER = 1.25
 SLOPE, MANY_ROWS, MEMORY, FIT, TABLE, TWO = 1.1, 10_000_000, 2e9, 10.0, 3.0, 1.5
 FRONTIER_LOSS, FRONTIER_PEER = {"record": 0.003, "answer": 0.001}, 0.001
-REPETITIONS, ASKED_OF_ANY_MODEL = 200, 16
+REPETITIONS, ASKED_OF_ANY_MODEL = 200, 22
 """Independent repetitions of a whole curve, at least, and rows of the table of any-model."""
 JAX_F_DP = {8: 2.88, 16: 5.30}
 """jax_privacy's f-DP bound as the benchmark's description quotes it, by nominal ε."""
@@ -517,7 +517,6 @@ def _any_model(result: Result) -> list[Bar]:
     worst = max(rows, key=lambda row: row["ratio"])
     kept = sum(row["ratio"] <= 1 for row in rows)
     fits = max(row["n_fits"] for row in rows)
-    asked = [row for row in rows if row["table"] != "generated"]
     low, high = COVERED
     within = sum(one["within_two"] for one in tables) / len(tables)
     return [
@@ -548,9 +547,9 @@ def _any_model(result: Result) -> list[Bar]:
             within >= 0.9,
         ),
         Bar.of(
-            "five models on Adult, PubCov and WISDM, and one with a protected feature",
-            f"{len(asked)} of {ASKED_OF_ANY_MODEL}",
-            len(asked) == ASKED_OF_ANY_MODEL,
+            "five models on Adult, PubCov, WISDM and a generated table; a protected feature; 12,000 records",
+            f"{len(rows)} of {ASKED_OF_ANY_MODEL}",
+            len(rows) == ASKED_OF_ANY_MODEL,
         ),
     ]
 

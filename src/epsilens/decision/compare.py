@@ -279,28 +279,32 @@ def membership_sentence(risk: RiskDocument, *, epsilon: float | None = None) -> 
     ----------
     risk : RiskDocument
     epsilon : float, optional
-        The ε of randomised response that is recommended: the attack at the nearest ε decides. None: that at the
-        largest, where the model sees most of the true answers.
+        The ε of randomised response that is recommended. Where models were attacked there, or near it, the rate is
+        told too; the attack at the largest ε decides, where the model sees most of the true answers.
 
     Examples
     --------
     >>> from epsilens.document import RiskCell, example_document
     >>> cell = RiskCell(epsilon=8.0, mechanism="rr", asr_mean=0.71, asr_mean_lower_bound=0.69)
     >>> membership_sentence(example_document("risk", cells=[cell]))
-    'This model gives away who was in its training data: at ε = 8 an attacker is right about 71.0% of the records, and
+    'This model gives away who was in its training data: an attacker is right about 71.0% of the records at ε = 8, and
     50% by guessing (measured).'
     """
     attacked = [cell for cell in risk.cells if cell.asr_mean_lower_bound is not None]
-    if not attacked:
+    if not attacked or (attacked[-1].asr_mean_lower_bound or 0.0) < CLEAR_MEMBERSHIP:
         return None
-    cell = attacked[-1]
+    told = [attacked[-1]]
     if epsilon is not None:
-        cell = min(attacked, key=lambda one: budget_distance(axis_budget(risk, one), epsilon))
-    if (cell.asr_mean_lower_bound or 0.0) < CLEAR_MEMBERSHIP:
-        return None
+        near = min(attacked, key=lambda one: budget_distance(axis_budget(risk, one), epsilon))
+        told += [near] if near is not told[0] else []
+    rates = [
+        f"{percent_text(cell.asr_mean)}{' of the records' if n == 0 else ''} at ε = "
+        f"{epsilon_text(axis_budget(risk, cell))}"
+        for n, cell in enumerate(told)
+    ]
     return (
-        f"This model gives away who was in its training data: at ε = {epsilon_text(axis_budget(risk, cell))} an attacker "
-        f"is right about {percent_text(cell.asr_mean)} of the records, and 50% by guessing (measured)."
+        f"This model gives away who was in its training data: an attacker is right about {', '.join(rates)}, and 50% by "
+        "guessing (measured)."
     )
 
 

@@ -17,6 +17,7 @@ def asked(epsilons, k=2):
     return SimpleNamespace(
         epsilons=epsilons,
         mixed=(),
+        is_mapping=False,
         feature_channels=(),
         label_is_protected=True,
         label_channels=[RandomizedResponse(k, epsilon) for epsilon in epsilons],
