@@ -270,7 +270,7 @@ def _check_statistics_file(path: Path, kind: FileKind, largest: int) -> None:
     from epsilens.data.statistics_files import open_statistics_file
 
     content = path.read_bytes()
-    _, meta = open_statistics_file(content, kind, name="the file", metadataonly=True)
+    _, meta = open_statistics_file(content, kind, what="the file", metadataonly=True)
     widths = [max(8, width) for width in meta.variable_storage_width.values()]
     rows = meta.number_rows
     if (

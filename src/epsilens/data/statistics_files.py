@@ -58,7 +58,7 @@ def read_statistics_file(
     import pandas as pd
     import pyarrow as pa
 
-    data, meta = open_statistics_file(content, kind, name=name, encoding=encoding)
+    data, meta = open_statistics_file(content, kind, what=repr(name), encoding=encoding)
     columns: list[pa.Array] = []
     texts: list[list[str]] = []
     declared: dict[str, list[str]] = {}
@@ -105,7 +105,7 @@ def read_statistics_file(
 
 
 def open_statistics_file(
-    content: bytes, kind: FileKind, *, name: str, encoding: str | None = None, **options: bool
+    content: bytes, kind: FileKind, *, what: str, encoding: str | None = None, **options: bool
 ) -> tuple[Mapping[str, list[Any]], Any]:
     """Return the columns as lists, and what the file says of them; with the texts of errors withheld."""
     require_extra("stats", f"a file of {_NAMES[kind]}", "pyreadstat")
@@ -129,7 +129,7 @@ def open_statistics_file(
         raise
     except Exception:
         raise InputError(
-            f"{name!r} must be a complete {_NAMES[kind]} file with dates before the year 10000, but it "
+            f"{what} must be a complete {_NAMES[kind]} file with dates before the year 10000, but it "
             "is damaged, cut short, protected by a password or in another encoding "
             f"({setting('encoding')}). Save it again, or as csv."
         ) from None

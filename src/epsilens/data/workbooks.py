@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import io
+import re
+import zipfile
+import zlib
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -14,6 +17,11 @@ from epsilens.notes import Note
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+MOST_FIELDS = 200_000_000
+"""calamine takes memory for every field of the rectangle around all cells, also for empty ones."""
+
+_CELL = re.compile(rb"""<(?:\w+:)?(?:c|row)\s[^>]*?\br\s*=\s*["']([A-Z]*)(\d+)""")
 
 
 def read_workbook(content: bytes, *, name: str) -> tuple[pa.Table, list[Note]]:
@@ -49,6 +57,7 @@ def read_workbook(content: bytes, *, name: str) -> tuple[pa.Table, list[Note]]:
     )
     if content.startswith(OLD_OFFICE) and "EncryptedPackage".encode("utf-16-le") in content:
         raise protected
+    _check_extent(content, name=name)
     rows: list[list[object]] = []
     sheets, chosen = [], ""
     try:
@@ -83,6 +92,41 @@ def read_workbook(content: bytes, *, name: str) -> tuple[pa.Table, list[Note]]:
         "to the front or save it as a file of its own"
     )
     return pa.table(columns), [Note("sheet-read", said)] if len(sheets) > 1 else []
+
+
+def _check_extent(content: bytes, *, name: str) -> None:
+    """Refuse an .xlsx file with a cell so far away that there is no memory for what lies between."""
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        return
+    n_rows, n_columns = 0, 0
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            for part in archive.namelist():
+                if not part.endswith(".xml"):
+                    continue
+                with archive.open(part) as file:
+                    rest = b""
+                    while piece := file.read(2**20):
+                        found = _CELL.findall(rest + piece)
+                        n_rows = max([n_rows, *(int(row) for _, row in found)])
+                        for letters in {letters for letters, _ in found}:
+                            n_columns = max(n_columns, _place(letters))
+                        rest = piece[-200:]
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError, EOFError):
+        return  # who reads it says what is wrong
+    if n_rows * n_columns > MOST_FIELDS:
+        raise InputError(
+            f"the sheets of {name!r} must span at most {MOST_FIELDS // 10**6} million fields, got "
+            f"{n_rows:,} rows and {n_columns:,} columns. Delete cells far from the table, or save it as csv."
+        )
+
+
+def _place(letters: bytes) -> int:
+    """Return the number of a column, counted from 1: AA is 27."""
+    number = 0
+    for letter in letters:
+        number = 26 * number + letter - 64
+    return number
 
 
 def as_text(value: object) -> str:
