@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from epsilens._validate import require_column, require_unique
 from epsilens.data.columnar import common_schema, damaged, parquet_files, partition_columns
-from epsilens.errors import InputError, setting
+from epsilens.data.file_kinds import BY_SUFFIX, suffix_of
+from epsilens.errors import InputError, phrase, setting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -209,6 +210,12 @@ def open_parquet(source: str | Path, *, piece_rows: int = _PIECE_ROWS) -> Parque
         raise InputError(
             f"the rows of {name!r} cannot be streamed, for folders named `column=value` hold a column "
             "of it. Write that column into the files, or read the table into memory."
+        )
+    if path.is_file() and BY_SUFFIX.get(suffix_of(name) or ".parquet") != "parquet":
+        without = phrase("read it into memory", command=f"leave out {setting('stream')}")
+        raise InputError(
+            f"only parquet can be streamed, but {name!r} is another kind of file. Save it as parquet, or "
+            f"{without}."
         )
     pieces: list[Piece] = []
     schemas: list[pa.Schema] = []
