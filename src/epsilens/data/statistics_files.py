@@ -80,20 +80,14 @@ def read_statistics_file(
         bare = {one for one in answers if one is not None and one not in labels} if labels else ()
         if spelled:
             texts.append([as_text(labels.get(answer, answer)) for answer in answers])
-        if labels and len(bare) > LARGEST_NUMERIC_DOMAIN:
-            said = (
-                f"{column}: {len(bare)} different values have no label, so its labels were not used"
-            )
+        count = "1 value has" if len(bare) == 1 else f"{len(bare)} values have"
+        if len(bare) > LARGEST_NUMERIC_DOMAIN:
+            said = f"{column}: {count} no label, so the column keeps its codes"
             notes.append(Note("values-without-label", said, column))
         elif labels:
             answers = [None if one is None else labels.get(one, as_text(one)) for one in answers]
             if bare:
-                values_stay = (
-                    "1 value has no label and stays"
-                    if len(bare) == 1
-                    else f"{len(bare)} values have no label and stay"
-                )
-                said = f"{column}: {values_stay} as written"
+                said = f"{column}: {count} no label, and the codes stay for these"
                 notes.append(Note("values-without-label", said, column))
             else:
                 declared[column] = list(dict.fromkeys(labels.values()))
