@@ -81,7 +81,7 @@ def test_whatif_gives_what_it_gives_on_csv(
     cells, errors = {}, {}
     for kind, path in files.items():
         found, errors[kind] = ask(capsys, "whatif", str(path), *question)
-        cells[kind] = [cell["delta_loss"] for cell in found["cells"]]
+        cells[kind] = [cell["loss_change"] for cell in found["cells"]]
     assert cells["xlsx"] == pytest.approx(cells["csv"])
     assert cells["sav"] == pytest.approx(cells["csv"], rel=0.01)  # one more possible region
     # In the file of SPSS the answers are declared.

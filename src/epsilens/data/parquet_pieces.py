@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from epsilens._validate import require_column, require_unique
 from epsilens.data.columnar import common_schema, damaged, parquet_files, partition_columns
 from epsilens.data.file_kinds import BY_SUFFIX, suffix_of
-from epsilens.errors import InputError, phrase, setting
+from epsilens.errors import InputError, setting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -187,14 +187,8 @@ def open_parquet(source: str | Path, *, piece_rows: int = _PIECE_ROWS) -> Parque
         raise InputError(
             f"the data must be a file that exists, got {str(source)!r}. Check the path."
         )
-    if path.is_file() and path.suffix.lower() in {
-        ".csv",
-        ".gz",
-        ".tsv",
-        ".txt",
-        ".arrow",
-        ".feather",
-    }:
+    kind = "gzip" if path.suffix == ".gz" else BY_SUFFIX.get(suffix_of(path.name) or "", "parquet")
+    if path.is_file() and kind != "parquet":
         raise InputError(
             f"only parquet can be streamed, got {path.name!r}. Save the table as parquet, or "
             f"leave {setting('stream')} out."
@@ -210,12 +204,6 @@ def open_parquet(source: str | Path, *, piece_rows: int = _PIECE_ROWS) -> Parque
         raise InputError(
             f"the rows of {name!r} cannot be streamed, for folders named `column=value` hold a column "
             "of it. Write that column into the files, or read the table into memory."
-        )
-    if path.is_file() and BY_SUFFIX.get(suffix_of(name) or ".parquet") != "parquet":
-        without = phrase("read it into memory", command=f"leave out {setting('stream')}")
-        raise InputError(
-            f"only parquet can be streamed, but {name!r} is another kind of file. Save it as parquet, or "
-            f"{without}."
         )
     pieces: list[Piece] = []
     schemas: list[pa.Schema] = []
