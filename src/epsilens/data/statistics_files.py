@@ -85,7 +85,8 @@ def read_statistics_file(
             said = f"{column}: {count} no label, so the column keeps its codes"
             notes.append(Note("values-without-label", said, column))
         elif labels:
-            answers = [None if one is None else labels.get(one, as_text(one)) for one in answers]
+            written = {code: as_text(code) for code in bare} | labels
+            answers = [written.get(one) for one in answers]
             if bare:
                 said = f"{column}: {count} no label, and the codes stay for these"
                 notes.append(Note("values-without-label", said, column))

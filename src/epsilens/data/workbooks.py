@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_FIELDS = 200_000_000
 """calamine takes memory for every field of the rectangle around all cells, also for empty ones."""
 
-_CELL = re.compile(rb"""<(?:\w+:)?(?:c|row)\s[^>]*?\br\s*=\s*["']([A-Z]*)(\d+)""")
+_CELL = re.compile(rb"""[<:](?:c|row)\s[^>]*?\br\s*=\s*["']([A-Z]*)(\d+)""")
 
 
 def read_workbook(content: bytes, *, name: str) -> tuple[pa.Table, list[Note]]:
@@ -108,7 +108,7 @@ def _check_extent(content: bytes, *, name: str) -> None:
                     rest = b""
                     while piece := file.read(2**20):
                         found = _CELL.findall(rest + piece)
-                        n_rows = max([n_rows, *(int(row) for _, row in found)])
+                        n_rows = max([n_rows, *map(int, {row for _, row in found})])
                         for letters in {letters for letters, _ in found}:
                             n_columns = max(n_columns, _place(letters))
                         rest = piece[-200:]
