@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_FIELDS = 200_000_000
 """calamine takes memory for every field of the rectangle around all cells, also for empty ones."""
 
-_CELL = re.compile(rb"""[<:](?:c|row)\s[^>]*?\br\s*=\s*["']([A-Z]*)(\d+)""")
+_CELL = re.compile(rb"""[<:](?:c|row)\s[^>]*?\br\s*=\s*["']([A-Z]{0,9})(\d{1,18})""")
 
 
 def read_workbook(content: bytes, *, name: str) -> tuple[pa.Table, list[Note]]:
