@@ -33,7 +33,7 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 
 # Torch first and by its version, so that the extra finds it and asks for no other build of it.
 TORCH := torch==2.13.0
-DEV := --quiet --editable '.[dev,docs,torch,federated,cluster,explain,secure,trees,synthetic,boosted]'
+DEV := --quiet --editable '.[dev,docs,torch,federated,cluster,explain,secure,trees,synthetic,boosted,excel,stats]'
 
 # uv takes a minute where pip takes three, but it does not know where pip was told to look.
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
@@ -79,7 +79,7 @@ package: $(VENV)/.installed-dev $(VENV)/.browser
 
 # The two ends of what pyproject.toml allows, each in an environment of its own. Flower is in neither: it
 # holds what it shares with us within narrow bounds, and `make test` runs with it.
-ENDS_WITH := '.[dev,torch,cluster,explain,secure]'
+ENDS_WITH := '.[dev,torch,cluster,explain,secure,excel,stats]'
 ENDS_RUN := -m 'not nightly' --ignore tests/page --ignore tests/docs/test_site.py
 
 # Not schemathesis, which asks for newer ones of our own packages than we do.

@@ -67,6 +67,8 @@ NOTES: Mapping[str, NoteKind] = {
     "fields-with-line-breaks": NoteKind("note", "Fields of a column have several lines."),
     "numbers-too-large": NoteKind("note", "Numbers of a column were read as infinite."),
     "decimal-comma": NoteKind("note", "Numbers were read with a decimal comma."),
+    "sheet-read": NoteKind("note", "A workbook has several sheets, of which one was read."),
+    "values-without-label": NoteKind("note", "Values of a column have no value label."),
     "missing-marks": NoteKind("note", "Marks that were read as missing values."),
     "missing-values": NoteKind("note", "Rows of the table have missing values."),
     "rows-dropped": NoteKind("note", "Rows with missing values were dropped."),

@@ -77,7 +77,8 @@ class Study:
     Parameters
     ----------
     data : path, TableFile or frame
-        Table with one row for each person: csv, parquet or arrow file, or a pandas, polars or arrow frame.
+        Table with one row for each person: a file (csv, parquet, arrow, Excel, SPSS, Stata or SAS), or a
+        pandas, polars or arrow frame.
     label : str
         Column that the model predicts.
     protect : str or sequence of str, optional
@@ -344,8 +345,8 @@ class Study:
 
     @property
     def _protected_categories(self) -> dict[str, Sequence[object]]:
-        """Declared answers of the columns that are randomised."""
-        given = self.categories or {}
+        """Declared answers of the columns that are randomised: those given, else those of the file."""
+        given = {**self.prepared.declared, **(self.categories or {})}
         return {name: values for name, values in given.items() if name in self.protected}
 
     def declaration(self, protects: Protects) -> Declaration:

@@ -91,9 +91,14 @@ def test_bad_input_is_one_line_and_exit_code_2(files, tmp_path, capsys, spoil, m
     assert not out.exists()
 
 
-def test_csv_cannot_be_streamed(file, capsys):
-    assert main(["whatif", str(file), *QUESTION[:6], "--stream"]) == 2
-    assert "parquet" in capsys.readouterr().err
+def test_other_files_cannot_be_streamed(file, capsys):
+    for name in (file.name, "survey.xlsx", "survey.sav", "survey.dta", "survey.xpt"):
+        path = file.with_name(name)
+        path.touch()
+        assert main(["whatif", str(path), *QUESTION[:6], "--stream"]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"Error: only parquet can be streamed, got {name!r}.")
+        assert "leave `--stream` out" in line
 
 
 @pytest.fixture

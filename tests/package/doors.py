@@ -67,6 +67,16 @@ def command(*words: str) -> Callable[[Path], object]:
     return run
 
 
+def inspected(name: str, content: bytes) -> Callable[[Path], object]:
+    """`epsilens inspect` of a file that begins as such files do."""
+
+    def run(table: Path) -> object:
+        table.with_name(name).write_bytes(content)
+        return command("inspect", f"HERE/{name}")(table)
+
+    return run
+
+
 def features(table: Path) -> Any:
     import pandas as pd
 
@@ -239,6 +249,10 @@ DOORS = {
     "score_items": Door("secure", ("tenseal", "cryptography"), scoring),
     "rehearse, a value": Door("secure", ("tenseal", "cryptography"), valued),
     "rehearse, under masks": Door("federated", ("cryptography",), under_masks),
+    "inspect, a workbook": Door(
+        "excel", ("python_calamine",), inspected("survey.xlsx", b"PK\x03\x04")
+    ),
+    "inspect, a file of SPSS": Door("stats", ("pyreadstat",), inspected("survey.sav", b"$FL2")),
     "simulate": Door("federated", ("flwr", "ray"), simulated),
 } | {
     "epsilens " + " ".join(words): Door(extra, packages, command(*words))

@@ -37,6 +37,8 @@ BROUGHT = {"polars": "only ever imported for whoever has come with a frame of it
 """Not declared for users, and why."""
 
 OPTIONAL = {
+    "data/statistics_files.py": {"pyreadstat"},
+    "data/workbooks.py": {"python_calamine"},
     "federated/masked_sums.py": {"cryptography"},
     "masking/importances.py": {"lime", "shap"},
     "mechanisms/dp_ebm.py": {"interpret"},

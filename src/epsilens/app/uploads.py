@@ -6,14 +6,17 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import sys
+import zipfile
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from epsilens.app.arrow_sizes import declared_bytes
 from epsilens.app.store import new_id
+from epsilens.data.file_kinds import BY_SUFFIX, FileKind, kind_of, suffix_of
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,10 +24,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-FORMATS = ("text", "gzip", "parquet", "arrow", "folder")
+FORMATS = (*get_args(FileKind), "folder")
 """What a table may be called; an ending that somebody made up could be a name."""
 
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".parquet", ".arrow", ".feather")
+SUFFIXES = tuple(BY_SUFFIX)
 LARGEST_EXPANSION = 20
 """Compressed text may become so many times the largest upload."""
 LARGEST_RATIO = 300
@@ -41,11 +44,6 @@ MOST_CELLS = 400_000_000
 _PIECE = 2**20
 _LOOKED_AT = 2**16
 
-_BEGINNINGS = {
-    "parquet": (b"PAR1",),
-    "arrow": (b"ARROW1", b"FEA1", b"\xff\xff\xff\xff"),
-    "gzip": (b"\x1f\x8b",),
-}
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -80,13 +78,8 @@ def shown_name(name: str) -> str:
 
 
 def _written_as(name: str) -> str:
-    for suffix in (".parquet", ".arrow", ".feather", ".gz", *SUFFIXES):
-        if name.lower().endswith(suffix):
-            if suffix == ".gz" and not name.lower().endswith((".csv.gz", ".tsv.gz", ".txt.gz")):
-                break
-            return {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}.get(
-                suffix, "gzip" if suffix == ".gz" else "text"
-            )
+    if suffix := suffix_of(name):
+        return BY_SUFFIX[suffix]
     raise InputError(
         f"a table must be a file ending in {', '.join(SUFFIXES)}. Save it in one of these formats."
     )
@@ -183,7 +176,8 @@ def check_content(path: Path, *, wanted: str, largest: int) -> None:
     Parameters
     ----------
     path : Path
-    wanted : {"text", "gzip", "parquet", "arrow"}
+    wanted : str
+        A `FileKind`.
     largest : int
         Bytes that it may unpack to.
     """
@@ -191,10 +185,8 @@ def check_content(path: Path, *, wanted: str, largest: int) -> None:
         start = file.read(_LOOKED_AT)
     if not start:
         raise InputError("a table must hold rows, but the file is empty. Choose another.")
-    found = next(
-        (kind for kind, signs in _BEGINNINGS.items() if start.startswith(signs)),
-        "text" if b"\0" not in start or start.startswith(_UTF_16) else "something else",
-    )
+    is_text = b"\0" not in start or start.startswith(_UTF_16)
+    found = kind_of(start) or ("text" if is_text else "something else")
     if found != wanted:
         raise InputError(
             f"the file must be {wanted}, as its name says, but it is {found}. "
@@ -202,6 +194,10 @@ def check_content(path: Path, *, wanted: str, largest: int) -> None:
         )
     if found == "gzip":
         _check_gzip(path, largest)
+    elif found == "excel":
+        _check_workbook(path, largest)
+    elif found in {"spss", "stata", "sas"}:
+        _check_statistics_file(path, found, largest)
     elif start.startswith(b"FEA1"):
         return  # the first version of feather is not compressed
     elif found != "text":
@@ -245,6 +241,44 @@ def _check_gzip(path: Path, largest: int) -> None:
                         break  # zeros that fill up a block
     if not unpacked:
         raise damaged
+
+
+def _check_workbook(path: Path, largest: int) -> None:
+    """Unpack every part of a workbook without keeping anything, as far as is allowed."""
+    if not zipfile.is_zipfile(path):
+        return  # .xls is not compressed
+    packed, unpacked = path.stat().st_size, 0
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for part in archive.infolist():
+                part.file_size = sys.maxsize  # what it says of itself is no bound
+                with archive.open(part) as file:
+                    while piece := file.read(_PIECE):
+                        unpacked += len(piece)
+                        if unpacked > SMALL and unpacked > LARGEST_RATIO * packed:
+                            unpacked = largest + 1
+                        _check_size(unpacked, largest)
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError, EOFError):
+        raise InputError(
+            "the file must be a complete workbook without password, but it is damaged or protected. "
+            "Save it again."
+        ) from None
+
+
+def _check_statistics_file(path: Path, kind: FileKind, largest: int) -> None:
+    """Look at how many rows the file declares, and how wide they are."""
+    from epsilens.data.statistics_files import open_statistics_file
+
+    content = path.read_bytes()
+    _, meta = open_statistics_file(content, kind, what="the file", metadataonly=True)
+    widths = [max(8, width) for width in meta.variable_storage_width.values()]
+    rows = meta.number_rows
+    if (
+        rows is None
+    ):  # a packed row then has no bound; one that is not packed takes a byte for eight
+        rows = largest if content.startswith(b"$FL3") else 8 * len(content) // max(1, sum(widths))
+    _check_cells(rows * len(widths))
+    _check_size(rows * sum(widths), largest)
 
 
 def _check_parquet(path: Path, largest: int) -> None:

@@ -87,7 +87,8 @@ def simulate(
     data: Annotated[
         str,
         option(
-            "A table that is divided among the sites: csv, csv.gz, tsv, parquet, arrow.", "FILE"
+            "A table that is divided among the sites: csv, csv.gz, tsv, parquet, arrow, xlsx, sav, dta, sas7bdat, xpt.",
+            "FILE",
         ),
     ],
     epsilon: Annotated[

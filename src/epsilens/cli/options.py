@@ -37,7 +37,8 @@ Data = Annotated[
     typer.Argument(
         metavar="DATA",
         callback=must_exist,
-        help="csv, csv.gz, tsv, parquet (or a folder of parquet files), arrow; - for standard input.",
+        help="csv, csv.gz, tsv, parquet (or a folder of parquet files), arrow, xlsx, sav, dta, sas7bdat, "
+        "xpt; - for standard input.",
     ),
 ]
 Label = Annotated[str, option("The column that the model predicts.", "COL")]

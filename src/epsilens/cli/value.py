@@ -61,7 +61,8 @@ def local(
         typer.Argument(
             metavar="TRAIN",
             callback=must_exist,
-            help="The training data: csv, csv.gz, tsv, parquet, arrow; - for standard input.",
+            help="The training data: csv, csv.gz, tsv, parquet, arrow, xlsx, sav, dta, sas7bdat, xpt; - for "
+            "standard input.",
         ),
     ],
     label: Label,

@@ -114,7 +114,7 @@ def parse_delimited(
         )
     used_delimiter = delimiter or detect_delimiter(text)
     table = parse_fields(text, used_delimiter, name=name)
-    spelled, header, notes = _check_header(table, used_delimiter, name=name)
+    spelled, header, notes = check_header(table, used_delimiter, name=name)
     if spelled.num_rows == 0:
         raise InputError(
             f"{name!r} must have at least one row below its header, got 0 rows. "
@@ -284,8 +284,8 @@ def _check_encoding(encoding: str) -> str:
 
 def _not_text(name: str) -> InputError:
     return InputError(
-        f"{name!r} must be a text table, parquet or arrow file, but it holds binary data. "
-        "Export it as csv or parquet."
+        f"{name!r} must be a text table, parquet or arrow file, a workbook, or a file of SPSS, Stata or "
+        "SAS, but it holds other binary data. Export it as csv or parquet."
     )
 
 
@@ -352,10 +352,13 @@ def _open_quotation(name: str) -> InputError:
     )
 
 
-def _check_header(
-    table: pa.Table, delimiter: str, *, name: str
+def check_header(
+    table: pa.Table, delimiter: str | None, *, name: str
 ) -> tuple[pa.Table, list[str], list[Note]]:
-    """Return the rows below the header, the column names, and notes on what was left out."""
+    """Return the rows below the header, the column names, and notes on what was left out.
+
+    Of a workbook there is no delimiter, and its numbers have no decimal comma.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -363,7 +366,7 @@ def _check_header(
     raw = [str(column[0].as_py()) for column in table.columns]
     names = [text.strip() for text in raw]
     body = table.slice(1)
-    if len(names) == 1:
+    if len(names) == 1 and delimiter is not None:
         others = [other for other in DELIMITERS if other != delimiter and other in names[0]]
         if others:
             typed = phrase(
@@ -393,7 +396,9 @@ def _check_header(
             n_answers += 1
         elif text:
             both = (pa.chunked_array([[text]]), column)
-            n_answers += all(are_numbers(part, decimal_comma=delimiter != ",") for part in both)
+            n_answers += all(
+                are_numbers(part, decimal_comma=delimiter not in (",", None)) for part in both
+            )
     if n_answers >= max(1, len(names) / 2):
         raise InputError(
             f"the first row of {name!r} must hold the column names, but it looks like a record: "

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from epsilens._validate import require_unique
-from epsilens.data.columnar import frame_from_arrow, read_columnar
 from epsilens.data.delimited import DELIMITERS, detect_encoding, parse_fields
 from epsilens.data.dialect import type_fields
-from epsilens.data.files import STANDARD_INPUT, read_table
+from epsilens.data.file_kinds import kind_of
+from epsilens.data.files import STANDARD_INPUT, TableFile, read_content, read_table
 from epsilens.errors import InputError, setting, system_refusal
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ _TEXT = (
     ".arrow",
     ".feather",
 )
-_BINARY = (b"PAR1", b"ARROW1", b"FEA1", b"\xff\xff\xff\xff")
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -43,7 +42,7 @@ class Fields:
     Attributes
     ----------
     written : pandas.DataFrame
-        Every field of a text file as text; columns of another file in the types that it declares.
+        Every field as text; columns of parquet and arrow in the types that the file declares.
     delimiter : str or None
         What stands between the columns of a text file.
     """
@@ -81,7 +80,8 @@ def read_fields(
     r"""Read a table whose columns are declared.
 
     The delimiter of a text file is that of its header line, the encoding UTF-8 unless they are given;
-    every field is text. The columns of another file have the types that the file declares. So a record
+    every field is text, also of a workbook and a file of SPSS, Stata or SAS. The columns of parquet and
+    arrow have the types that the file declares. So a record
     changes its own row and nothing else, as long as the file is well-formed: rows with as many fields
     as the header, quotation marks that are closed, one encoding.
 
@@ -114,15 +114,16 @@ def read_fields(
     path = Path(source)
     is_stream = str(source) == "-"
     if not is_stream and (path.is_dir() or path.suffix.lower() not in _TEXT):
-        return Fields(read_table(path).frame)
+        return _fields(read_table(path, spelled=True))
     try:
         content = sys.stdin.buffer.read() if is_stream else path.read_bytes()
     except OSError as error:
         raise system_refusal(error, subject="the data", must="be a readable file") from None
     name = STANDARD_INPUT if is_stream else path.name
-    if content.startswith(_BINARY):
-        return Fields(frame_from_arrow(read_columnar(content, name=name), name=name))
-    if content.startswith(b"\x1f\x8b"):
+    kind = kind_of(content)
+    if kind not in {None, "gzip"}:
+        return _fields(read_content(content, name, None, encoding, spelled=True))
+    if kind == "gzip":
         try:
             content = gzip.decompress(content)
         except (OSError, EOFError, zlib.error):
@@ -148,3 +149,10 @@ def read_fields(
             f"{name!r} must have a header with a name for every column, and rows below it."
         )
     return Fields(table.slice(1).rename_columns(names).to_pandas(), mark)
+
+
+def _fields(table: TableFile) -> Fields:
+    """Return a table that is no text: where a record could turn the type of a column, all is text."""
+    if table.spelled is None or table.dialect is not None:
+        return Fields(table.frame)
+    return Fields(table.spelled.to_pandas(), ",")

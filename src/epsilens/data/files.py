@@ -18,8 +18,11 @@ from epsilens.data.columnar import (
     read_columnar,
     read_parquet_folder,
 )
-from epsilens.data.delimited import parse_delimited
-from epsilens.data.dialect import Dialect
+from epsilens.data.delimited import check_header, parse_delimited
+from epsilens.data.dialect import Dialect, type_fields
+from epsilens.data.file_kinds import BY_SUFFIX, kind_of, suffix_of
+from epsilens.data.statistics_files import read_statistics_file
+from epsilens.data.workbooks import read_workbook
 from epsilens.errors import InputError
 from epsilens.notes import Note
 
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-TableFormat = Literal["csv", "csv.gz", "tsv", "parquet", "arrow"]
+TableFormat = Literal["csv", "csv.gz", "tsv", "parquet", "arrow", "excel", "spss", "stata", "sas"]
 
 STANDARD_INPUT = "standard input"
 WRITABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".parquet", ".arrow", ".feather")
@@ -45,7 +48,7 @@ class TableFile:
     name : str
         The file's name without its folder.
     format : str
-        One of "csv", "csv.gz", "tsv", "parquet", "arrow".
+        One of "csv", "csv.gz", "tsv", "parquet", "arrow", "excel", "spss", "stata", "sas".
     delimiter : str or None
         What stands between the columns of a text file.
     encoding : str or None
@@ -57,7 +60,8 @@ class TableFile:
     partitions : tuple of str
         The columns by which a folder is divided: its rows are sorted by them.
     spelled : pyarrow.Table or None
-        Every field of a text file as it is written there, if that was asked for.
+        Every field as text, if that was asked for: of a text file as it is written there, of a
+        workbook or a file of SPSS, Stata or SAS as a text file would have it; else None.
     dialect : Dialect or None
         How a text file is written.
     """
@@ -94,11 +98,15 @@ def read_table(
     name: str | None = None,
     what: str = "the data",
 ) -> TableFile:
-    r"""Read a table from a csv, csv.gz, tsv, parquet or arrow file.
+    r"""Read a table from a text, parquet or arrow file, a workbook, or a file of SPSS, Stata or SAS.
 
     What kind of file it is, how its columns are separated and how its letters are encoded is
     found out by looking at it. Marks such as an empty field, `NA` or `?` become missing values
     and are counted; the word "None" is an answer and stays one.
+
+    Of a workbook the first sheet with data is read, the first row that is not empty holds the names
+    (extra `excel`). In a file of SPSS, Stata or SAS codes become what their value labels say, and values
+    that it declares as missing are missing (extra `stats`).
 
     Parameters
     ----------
@@ -144,7 +152,7 @@ def read_table(
                 "standard input must be open to be read, but it is closed. Name a file."
             )
         content = sys.stdin.buffer.read()
-        return _read_content(content, STANDARD_INPUT, delimiter, encoding, spelled=spelled)
+        return read_content(content, STANDARD_INPUT, delimiter, encoding, spelled=spelled)
     path = Path(source)
     # An empty name, as of a shell variable that is not set, would be the folder that one stands in.
     if path.is_dir() and str(source):
@@ -165,27 +173,38 @@ def read_table(
             f"{(name or path.name)!r} must be a readable file, got {type(error).__name__}. "
             "Check its permissions."
         ) from None
-    return _read_content(content, name or path.name, delimiter, encoding, spelled=spelled)
+    return read_content(content, name or path.name, delimiter, encoding, spelled=spelled)
 
 
-def _read_content(
+def read_content(
     content: bytes, name: str, delimiter: str | None, encoding: str | None, *, spelled: bool
 ) -> TableFile:
     """Tell the format by the file's first bytes: a name may lie."""
-    if content.startswith((b"PAR1", b"ARROW1", b"FEA1", b"\xff\xff\xff\xff")):
-        frame = frame_from_arrow(read_columnar(content, name=name), name=name)
-        return TableFile(frame, name, "parquet" if content.startswith(b"PAR1") else "arrow")
-    if content.startswith(b"PK\x03\x04"):
+    kind = kind_of(content)
+    match kind:
+        case "parquet" | "arrow":
+            frame = frame_from_arrow(read_columnar(content, name=name), name=name)
+            return TableFile(frame, name, kind)
+        case "excel":
+            cells, said = read_workbook(content, name=name)
+            fields, header, noted = check_header(cells, None, name=name)
+            frame, marks, typed = type_fields(fields, header, decimal_comma=False)
+            texts = fields if spelled else None
+            notes = (*said, *noted, *typed)
+            return TableFile(frame, name, kind, None, None, marks, notes, spelled=texts)
+        case "spss" | "stata" | "sas":
+            frame, texts, n_blank, said = read_statistics_file(
+                content, kind, name=name, encoding=encoding, spelled=spelled
+            )
+            marks = {"": n_blank} if n_blank else {}
+            return TableFile(frame, name, kind, None, None, marks, tuple(said), spelled=texts)
+    suffix = suffix_of(name) or ""
+    if content and kind is None and BY_SUFFIX.get(suffix, "text") not in {"text", "gzip"}:
         raise InputError(
-            f"{name!r} must be a csv, parquet or arrow file, but it is a zip archive or an Excel "
-            "workbook. Save the sheet as csv."
-        )
-    if content and Path(name).suffix in {".parquet", ".arrow", ".feather"}:
-        raise InputError(
-            f"{name!r} must be a {Path(name).suffix[1:]} file, as its name says, but it is not. "
+            f"{name!r} must be a {suffix[1:]} file, as its name says, but it is not. "
             "Export it again, or give it the right ending."
         )
-    compressed = content.startswith(b"\x1f\x8b")
+    compressed = kind == "gzip"
     if compressed:
         try:
             content = gzip.decompress(content)

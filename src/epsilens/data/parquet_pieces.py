@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from epsilens._validate import require_column, require_unique
 from epsilens.data.columnar import common_schema, damaged, parquet_files, partition_columns
+from epsilens.data.file_kinds import BY_SUFFIX, suffix_of
 from epsilens.errors import InputError, setting
 
 if TYPE_CHECKING:
@@ -186,14 +187,8 @@ def open_parquet(source: str | Path, *, piece_rows: int = _PIECE_ROWS) -> Parque
         raise InputError(
             f"the data must be a file that exists, got {str(source)!r}. Check the path."
         )
-    if path.is_file() and path.suffix.lower() in {
-        ".csv",
-        ".gz",
-        ".tsv",
-        ".txt",
-        ".arrow",
-        ".feather",
-    }:
+    kind = "gzip" if path.suffix == ".gz" else BY_SUFFIX.get(suffix_of(path.name) or "", "parquet")
+    if path.is_file() and kind != "parquet":
         raise InputError(
             f"only parquet can be streamed, got {path.name!r}. Save the table as parquet, or "
             f"leave {setting('stream')} out."

@@ -69,6 +69,8 @@ class Prepared:
         Records on offer, read like the test data.
     beside, beside_test : pandas.DataFrame or None
         Columns that the model does not see but that come along, of the training and the test rows.
+    declared : dict of str to tuple
+        The possible answers of columns for which the file declares them by value labels.
     """
 
     X_train: pd.DataFrame = field(repr=False)
@@ -88,6 +90,7 @@ class Prepared:
     candidates: Part | None = field(default=None, repr=False)
     beside: pd.DataFrame | None = field(default=None, repr=False)
     beside_test: pd.DataFrame | None = field(default=None, repr=False)
+    declared: dict[str, tuple[Category, ...]] = field(default_factory=dict)
 
 
 def prepare(
@@ -276,7 +279,26 @@ def prepare(
         offer,
         train.beside,
         held_out.beside,
+        _declared_by_file(train.X, frame[label], labels.categories)
+        if isinstance(table, TableFile)
+        else {},
     )
+
+
+def _declared_by_file(
+    X: pd.DataFrame, label: pd.Series, classes: Sequence[Category]
+) -> dict[str, tuple[Category, ...]]:
+    """Return the possible answers of columns; a file gives a categorical type where it declares them.
+
+    A model knows no class that does not occur: the answers of a label with one are not declared.
+    """
+    import pandas as pd
+
+    kinds = {str(name): kind for name, kind in X.dtypes.items()} | {str(label.name): label.dtype}
+    found = {n: tuple(k.categories) for n, k in kinds.items() if isinstance(k, pd.CategoricalDtype)}
+    if set(found.get(str(label.name), ())) != set(classes):
+        found.pop(str(label.name), None)
+    return found
 
 
 def _frame(table: object) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import io
+import zipfile
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -276,6 +277,76 @@ def test_other_formats_are_read(visitor: Any) -> None:
         assert answer.status_code == 201, answer.text
         schema = visitor.json("POST", f"/api/tables/{answer.json()['id']}/schema", {})
         assert [c["name"] for c in schema["document"]["columns"]] == ["age", "smokes"]
+
+
+def workbook_bytes(frame: pd.DataFrame) -> bytes:
+    pytest.importorskip("openpyxl")
+    pytest.importorskip("python_calamine")
+    sink = io.BytesIO()
+    frame.to_excel(sink, index=False)
+    return sink.getvalue()
+
+
+def spss_bytes(frame: pd.DataFrame, folder: Path, **options: Any) -> bytes:
+    pyreadstat = pytest.importorskip("pyreadstat")
+    pyreadstat.write_sav(frame, folder / "a.sav", **options)
+    return (folder / "a.sav").read_bytes()
+
+
+def test_workbooks_and_files_of_statistics_are_read(visitor: Any, tmp_path: Path) -> None:
+    codes = pd.DataFrame({"age": range(30), "smokes": [1.0, 2.0] * 15})
+    words = codes.assign(smokes=["yes", "no"] * 15)
+    labels = {"smokes": {1: "yes", 2: "no"}}
+    assert {".xlsx", ".sav", ".dta", ".sas7bdat"} <= set(
+        visitor.json("GET", "/api/session")["suffixes"]
+    )
+    for name, content in (
+        ("a.xlsx", workbook_bytes(words)),
+        ("a.sav", spss_bytes(codes, tmp_path, variable_value_labels=labels)),
+    ):
+        answer = visitor.upload(content, name)
+        assert answer.status_code == 201, answer.text
+        assert answer.json()["format"] == ("excel" if name == "a.xlsx" else "spss")
+        schema = visitor.json("POST", f"/api/tables/{answer.json()['id']}/schema", {})
+        assert schema["document"]["columns"][1]["categories"] == ["no", "yes"]
+        for half in (content[: len(content) // 2], content[:20]):
+            answer = visitor.upload(half, name)
+            assert answer.status_code == 422
+            assert "damaged" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("lies", [False, True])
+def test_a_workbook_that_unpacks_to_too_much_is_refused(tmp_path: Path, lies: bool) -> None:
+    size = 64 * MEGABYTE
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", bytes(size))
+    content = sink.getvalue()
+    if lies:  # about what a part unpacks to
+        content = content.replace(size.to_bytes(4, "little"), (10).to_bytes(4, "little"))
+    with pytest.raises(uploads.TooLargeError, match="unpacks to far more"):
+        check(tmp_path, content, "excel", largest=10**12)
+    with pytest.raises(uploads.TooLargeError, match="unpacks to far more"):
+        check(tmp_path, workbook_bytes(pd.DataFrame({"a": [1]})), "excel", largest=1000)
+
+
+def test_a_file_of_statistics_with_countless_rows_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = spss_bytes(pd.DataFrame({"a": np.zeros(100_000)}), tmp_path, compress=True)
+    assert content.startswith(b"$FL3")
+    assert len(content) < 10_000
+    check(tmp_path, content, "spss", largest=MEGABYTE)
+    with pytest.raises(uploads.TooLargeError, match="unpacks to far more"):
+        check(tmp_path, content, "spss", largest=700_000)
+    monkeypatch.setattr(uploads, "MOST_CELLS", 99_999)
+    with pytest.raises(uploads.TooLargeError, match="million fields"):
+        check(tmp_path, content, "spss", largest=MEGABYTE)
+    # Where it does not say how many there are.
+    place = content.index((100_000).to_bytes(4, "little"))
+    silent = content[:place] + b"\xff" * 4 + content[place + 4 :]
+    with pytest.raises(uploads.TooLargeError):
+        check(tmp_path, silent, "spss", largest=MEGABYTE)
 
 
 def test_all_uploads_together_and_the_disk_have_their_limits(
