@@ -425,7 +425,7 @@ def test_what_others_chose_is_shown_only_when_asked_and_with_a_warning(opened: A
 
 def test_everything_works_by_the_keyboard_alone(opened: Any) -> None:
     page, seen = opened.page, []
-    for _ in range(30):
+    for _ in range(33):
         page.keyboard.press("Tab")
         name = page.evaluate("document.activeElement.id || document.activeElement.name || ''")
         if name in seen:
@@ -468,7 +468,7 @@ def test_the_paragraph_is_copied(open_page: Callable[..., Any], report: Path) ->
     copied = opened.page.evaluate("navigator.clipboard.readText()")
     assert copied == opened.page.eval_on_selector("#assessment", "part => part.textContent")
     assert "privacy budget ε = 0.489" in copied
-    assert "factor of at most 1.64, beyond what everything else" in copied
+    assert "factor of at most 1.64 (proven). This comes on top of what everything else" in copied
 
 
 def test_numbers_and_pictures_can_be_saved(opened: Any, tmp_path: Path) -> None:
