@@ -9,27 +9,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from epsilens.document.clauses import baseline_text, is_randomised_response
+from epsilens.document.annex_facts import Facts
 from epsilens.document.decision import (
-    ABOUT_ADDED,
-    ADDED,
-    RANDOMISED,
-    TITLES,
     DecisionDocument,
-    MechanismCell,
-    MechanismCurve,
-    Point,
     answer_title,
-    joined_points,
-    randomising_mechanism,
-    risk_at,
 )
-from epsilens.document.parts import JsonValue, NumberType
-from epsilens.document.risk import RiskCell
+from epsilens.document.parts import JsonValue
 from epsilens.document.sentences import (
     NOT_PRIVATE,
     REMAINS,
@@ -37,34 +25,17 @@ from epsilens.document.sentences import (
     origin_sentence,
     proof_sentences,
 )
-from epsilens.document.view import Row, attack_rows, cost_rows
+from epsilens.document.view import Row
 from epsilens.document.wording import (
     ATTACKERS,
     GAP_MEANINGS,
     GAPS,
-    NOTHING,
     answers_text,
-    at_most_text,
-    budgets_text,
-    cell_budget_text,
-    change_text,
-    delta_text,
-    epsilon_text,
-    group_budgets_text,
-    loss_decimals,
-    own_budget,
-    points_text,
     sentence_case,
-    whole_group,
-    whom_text,
 )
 
 NOT_COVERED = "Not covered by this tool."
 NOTHING_RECOMMENDED = "Nothing is recommended."
-_KINDS_OF_REASONS = (
-    "In these sentences advantages and ceilings are proven. What is guessed from other data is measured. "
-    "Mistakes and changes of the loss are {kind}. Limits were set."
-)
 _NOT_ACCOUNTED = (
     "A choice of ε by numbers computed from the true answers is not accounted for in ε."
 )
@@ -175,7 +146,7 @@ class RegistryEntry:
     Examples
     --------
     >>> RegistryEntry("An entry", "A draft.", {"tier": None}).text
-    'An entry\n\nA draft.\n\ntier: null\n'
+    '# An entry\n# A draft.\ntier: null\n'
     """
 
     title: str
@@ -190,8 +161,8 @@ class RegistryEntry:
 
     @property
     def text(self) -> str:
-        """The entry as plain text."""
-        return f"{self.title}\n\n{self.opening}\n\n{self.yaml}"
+        """The entry as YAML, what it is as a comment."""
+        return f"# {self.title}\n# {self.opening}\n{self.yaml}"
 
     @property
     def markdown(self) -> str:
@@ -284,262 +255,15 @@ def annexes(document: DecisionDocument, *, data: str | None = None) -> Annexes:
     >>> found.registry.fields["deployment"]["dp_variant"]["variant_name"]
     'Pure DP'
     >>> print(found.checklist.text.splitlines()[0])
-    Checklist after NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees
+    Checklist after NIST SP 800-226
     """
-    facts = _Facts(document.answered(), data)
+    facts = Facts(document.answered(), data)
     return Annexes(
         assessment=_assessment(facts),
         checklist=_checklist(facts),
         registry=_registry(facts),
         is_recommended=facts.is_recommended,
     )
-
-
-# --- What a decision says of its recommendation, found once ---
-
-
-class _Facts:
-    """What is known of the recommended mechanism and budget."""
-
-    def __init__(self, document: DecisionDocument, data: str | None) -> None:
-        self.document = document
-        self.data = data
-        self.chosen = document.recommendation
-        self.is_recommended = self.chosen.holds and self.chosen.epsilon is not None
-        self.is_local = self.chosen.mechanism in RANDOMISED
-        self.is_record = self.chosen.protects == "record"
-        self.many = len(document.risk.protect) > 1
-        self.title = TITLES[self.chosen.mechanism]
-        self.is_of_cost = self.chosen.mechanism == randomising_mechanism(document.cost)
-
-    @cached_property
-    def point(self) -> Point | None:
-        """Cost and risk, where they are of the recommended mechanism."""
-        if not self.is_recommended or not self.is_of_cost:
-            return None
-        points = joined_points(self.document.cost, self.document.risk)
-        return next((one for one in points if one.epsilon == self.chosen.epsilon), None)
-
-    @cached_property
-    def curve(self) -> MechanismCurve | None:
-        """The recommended mechanism, where mechanisms are listed."""
-        curves = self.document.mechanisms
-        return next((one for one in curves if one.mechanism == self.chosen.mechanism), None)
-
-    @cached_property
-    def cell(self) -> MechanismCell | None:
-        """What the recommended budget of the mechanism costs and proves."""
-        if not self.is_recommended or self.curve is None:
-            return None
-        return next((one for one in self.curve.cells if one.budget == self.chosen.epsilon), None)
-
-    @cached_property
-    def risk(self) -> RiskCell | None:
-        """What the randomised answers give away at the recommended budget."""
-        if not self.is_recommended or not self.is_local:
-            return None
-        return risk_at(self.document.risk, self.chosen.epsilon)
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why this is recommended, or why nothing is, in the words of the decision."""
-        return (self.chosen.sentence, *self.chosen.details)
-
-    @property
-    def kinds(self) -> str:
-        """A sentence on the kinds of the numbers in the reasons."""
-        methods = {cell.method for curve in self.document.mechanisms for cell in curve.cells}
-        retrained = methods & {"curve", "retrain"}
-        kind = "measured" if retrained and methods <= {"retrain"} else "estimated"
-        if retrained and kind == "estimated":
-            kind = "measured where models were trained again, estimated elsewhere"
-        return _KINDS_OF_REASONS.format(kind=kind)
-
-    @property
-    def unit(self) -> str:
-        """Whose data are protected."""
-        if self.is_record or self.chosen.mechanism in ADDED:
-            return "One person's record."
-        return f"One person's protected answer{'s' if self.many else ''}."
-
-    @property
-    def neighbours(self) -> str:
-        """Which tables the guarantee is about."""
-        if self.chosen.mechanism in ADDED:
-            about = "" if self.is_record else " The limits of the decision are about an answer."
-            return f"{ABOUT_ADDED}{about}"
-        what = "record" if self.is_record else f"protected answer{'s' if self.many else ''}"
-        return f"Replace one: neighbouring tables differ in the {what} of one person."
-
-    @property
-    def trust(self) -> str:
-        """Who must be trusted with the true answers."""
-        if self.chosen.trust == "nobody":
-            return (
-                "Local: answers can be randomised before they are collected, so nobody needs to be "
-                "trusted with the true ones."
-            )
-        return "Central: the curator holds the true answers and must be trusted with them."
-
-    def guarantee(self) -> tuple[Row, ...]:
-        """Return what is proven at the recommended budget, and the baseline that it is proven for."""
-        chosen = self.chosen
-        if not self.is_recommended:
-            return ()
-        name = "ε of each column" if self.is_local and self.many else "ε"
-        text, number = epsilon_text(chosen.epsilon), chosen.epsilon
-        if self.point is not None:
-            text = cell_budget_text(self.document.cost, self.point.cost)
-            each = budgets_text(self.document.cost)
-            if self.point.cost.epsilon is None and each is not None:
-                text, number = each, None
-        elif chosen.group_epsilons is not None:
-            text = group_budgets_text(chosen.group_epsilons)
-        rows = [Row("epsilon", name, text, number, "proven")]
-        whole = self.record_epsilon
-        if whole is not None and (whole != number or chosen.group_epsilons is not None):
-            name = "ε of a record, at most"
-            rows.append(Row("record_epsilon", name, epsilon_text(whole), whole, "proven"))
-        rows.append(Row("delta", "δ", delta_text(chosen.delta), chosen.delta, "proven"))
-        if chosen.advantage is not None:
-            rows.append(
-                Row(
-                    "advantage",
-                    "advantage: of the answers that other data do not give away, at most this share "
-                    "becomes guessable",
-                    at_most_text(chosen.advantage),
-                    chosen.advantage,
-                    "proven",
-                )
-            )
-        return (*rows, *self.ceiling())
-
-    @property
-    def record_epsilon(self) -> float | None:
-        """The ε of a whole record: the sum over the columns, of the least protected group."""
-        if self.point is not None:
-            return self.point.cost.record_epsilon
-        if self.cell is not None and self.cell.record_epsilon is not None:
-            return self.cell.record_epsilon
-        return self.chosen.epsilon
-
-    def ceiling(self) -> tuple[Row, ...]:
-        """Return the largest share that any attacker guesses, and what it is proven for."""
-        at = self.risk or next(iter(self.document.risk.cells), None)
-        before, most = None if at is None else baseline_text(at), self.chosen.attack_rate_ceiling
-        if at is None or before is None or most is None:
-            return ()
-        high = at.answer_inference_baseline_high
-        of = "people whose answers are all" if self.many else "answers"
-        return (
-            Row(
-                "answer_inference_baseline_high",
-                f"b, share of the {of} guessed from everybody else's data, up to",
-                before,
-                at.answer_inference_baseline if high is None else high,
-                "measured",
-            ),
-            Row(
-                "attack_rate_ceiling",
-                f"share of the {of} guessed by any attacker, at most",
-                at_most_text(most),
-                most,
-                "proven given b",
-            ),
-        )
-
-    def attacks(self) -> tuple[Row, ...]:
-        """Return what the attacks that were tried got, where they were on this mechanism."""
-        if self.risk is None or not is_randomised_response(self.document.risk):
-            return ()
-        keys = ["holder_rate"]
-        if self.point is not None:
-            keys += ["answer_inference_rate", "answer_inference_range", "answer_inference_unseen"]
-            keys += ["asr_max", "asr_max_null_q95", "asr_max_p_value"]
-        titles = {
-            "answer_inference_range": "reader guesses in 9 in 10 releases",
-            "answer_inference_unseen": "guessed of people outside the data",
-            "asr_max": "most exposed record recognised as a member",
-            "asr_max_null_q95": "recognised by chance alone, at most",
-            "asr_max_p_value": "p-value of the most exposed record",
-        }
-        return _named(_known(attack_rows(self.document.risk, self.risk), keys), titles)
-
-    def costs(self) -> tuple[Row, ...]:
-        """Return what the recommended budget costs."""
-        keys = ("loss_change", "loss_change_range", "accuracy_change", "auc_change")
-        titles = {
-            "loss_change_range": "change of test loss in 9 in 10 runs",
-            "accuracy_change": "change of accuracy (percentage points)",
-            "auc_change": "change of the area under the ROC curve",
-        }
-        if self.point is not None:
-            return _named(_known(cost_rows(self.document.cost, self.point.cost), keys), titles)
-        if self.cell is None:
-            return ()
-        return _named(_known(self._mechanism_costs(self.cell), keys), titles)
-
-    def _mechanism_costs(self, cell: MechanismCell) -> Iterable[Row]:
-        """Write the cost of a mechanism that is not the one of the what-if."""
-        kind: NumberType = "measured" if cell.method == "retrain" else "estimated"
-        decimals = loss_decimals(self.document.cost.baseline.loss)
-
-        def loss(value: float | None) -> str:
-            return change_text(value, decimals=decimals)
-
-        rows = [
-            Row(
-                "loss_change",
-                "change of test loss (nats)",
-                loss(cell.loss_change),
-                cell.loss_change,
-                kind,
-                "nats",
-            ),
-            Row(
-                "accuracy_change",
-                "",
-                points_text(cell.accuracy_change),
-                cell.accuracy_change,
-                kind,
-                "percentage points",
-            ),
-            Row("auc_change", "", change_text(cell.auc_change, decimals=3), cell.auc_change, kind),
-        ]
-        low, high = cell.loss_change_low, cell.loss_change_high
-        if low is not None and high is not None:
-            text = f"{loss(low)} to {loss(high)}"
-            rows.insert(1, Row("loss_change_range", "", text, None, kind, "nats"))
-        return rows
-
-    def gaps(self) -> tuple[Row, ...]:
-        """Return how far each group would move from everybody else at the recommended budget."""
-        if self.point is None:
-            return ()
-        cost, rows = self.document.cost, []
-        for cell in cost.cells:
-            if cell.group == whole_group(cost) or own_budget(cell) != self.chosen.epsilon:
-                continue
-            for row in _known(cost_rows(cost, cell), [f"{gap}_change" for gap in GAPS]):
-                title = f"{row.title}, if only {whom_text(cell.group)} is randomised"
-                rows.append(replace(row, title=title))
-        return tuple(rows)
-
-    @property
-    def audit(self) -> str | None:
-        """What our own attacks on the mechanism found."""
-        return None if self.curve is None or self.curve.audit is None else self.curve.audit.sentence
-
-
-def _known(rows: Iterable[Row], keys: Iterable[str]) -> list[Row]:
-    """Return the rows with these names that have a number, in the order of the names."""
-    found = {row.key: row for row in rows}
-    return [found[key] for key in keys if key in found and found[key].text != NOTHING]
-
-
-def _named(rows: Iterable[Row], titles: Mapping[str, str]) -> tuple[Row, ...]:
-    """Return rows with titles that stand alone."""
-    return tuple(replace(row, title=titles.get(row.key, row.title)) for row in rows)
 
 
 def _json_number(value: float | None) -> float | str | None:
@@ -555,13 +279,16 @@ def _yaml_lines(fields: Mapping[str, JsonValue], indent: str = "") -> Iterator[s
             yield f"{indent}{name}:"
             yield from _yaml_lines(value, f"{indent}  ")
         else:
-            yield f"{indent}{name}: {json.dumps(value, ensure_ascii=False, allow_nan=False)}"
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+            if isinstance(value, float) and "." not in text:
+                text = text.replace("e", ".0e")  # without a point YAML 1.1 reads a text
+            yield f"{indent}{name}: {text}"
 
 
 # --- (a) A section for a data-protection impact assessment ---
 
 
-def _assessment(facts: _Facts) -> Annex:
+def _assessment(facts: Facts) -> Annex:
     """Fill in what is known under the headings of Article 35(7)."""
     opening = (
         "The headings follow Article 35(7) of the General Data Protection Regulation. The text states what "
@@ -572,7 +299,7 @@ def _assessment(facts: _Facts) -> Annex:
     return Annex("assessment", title, opening, items)
 
 
-def _processing(facts: _Facts) -> AnnexItem:
+def _processing(facts: Facts) -> AnnexItem:
     document = facts.document
     n_train = f"{document.cost.baseline.n_train:,}"
     of = f" of {facts.data}" if facts.data else ""
@@ -599,7 +326,7 @@ def _processing(facts: _Facts) -> AnnexItem:
     return AnnexItem("1. Description of the processing", said, blanks=blanks)
 
 
-def _necessity(facts: _Facts) -> AnnexItem:
+def _necessity(facts: Facts) -> AnnexItem:
     blanks = ("legal basis", "why the purpose needs these data")
     title = "2. Necessity and proportionality"
     if not facts.is_recommended:
@@ -613,7 +340,7 @@ def _necessity(facts: _Facts) -> AnnexItem:
     return AnnexItem(title, said, facts.costs(), blanks)
 
 
-def _risks(facts: _Facts) -> AnnexItem:
+def _risks(facts: Facts) -> AnnexItem:
     blanks = (
         "likelihood and severity for the people concerned",
         "other risks, such as loss of the data or access to them",
@@ -629,14 +356,14 @@ def _risks(facts: _Facts) -> AnnexItem:
     return AnnexItem(title, said, (*facts.guarantee(), *facts.attacks()), blanks)
 
 
-def _attacked(facts: _Facts) -> str:
+def _attacked(facts: Facts) -> str:
     """Say what was attacked where that is not the recommended mechanism."""
     if not facts.is_recommended:
         return "The document has what attackers get at each budget that was compared."
     return "No attack was tried on a model of this mechanism with these data."
 
 
-def _remains(facts: _Facts) -> str:
+def _remains(facts: Facts) -> str:
     """Say what the guarantee does not prevent."""
     said = REMAINS
     if not facts.is_local:
@@ -645,12 +372,12 @@ def _remains(facts: _Facts) -> str:
             "further releases of the same answers add to the budget",
             "earlier versions stay known to whoever saw them",
         )
-        if not facts.is_record:
+        if not facts.covers_record:
             said += ("membership in the data is not what is protected",)
     return f"What remains: {'; '.join(said)}."
 
 
-def _measures(facts: _Facts) -> AnnexItem:
+def _measures(facts: Facts) -> AnnexItem:
     title = "4. Measures"
     blanks: tuple[str, ...] = ("security of the true answers and access to them",)
     if facts.chosen.trust == "nobody" and facts.is_recommended:
@@ -680,20 +407,19 @@ def _lowered(text: str) -> str:
 # --- (b) A checklist after NIST SP 800-226 ---
 
 
-def _checklist(facts: _Facts) -> Annex:
+def _checklist(facts: Facts) -> Annex:
     """Go through the pyramid of NIST SP 800-226 from its top."""
     opening = (
-        "The points follow the pyramid of that publication, from the top. Each states what this decision says "
-        "of it. It is no evaluation by NIST and no claim that the guidelines are met."
+        "The points follow the pyramid of the Guidelines for Evaluating Differential Privacy Guarantees, from the "
+        "top. Each states what this decision says of it. This is no evaluation by NIST. Nothing here claims that "
+        "the guidelines are met."
     )
     items = (*_top(facts), *_middle(facts), *_base(facts))
-    title = (
-        "Checklist after NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees"
-    )
+    title = "Checklist after NIST SP 800-226"
     return Annex("checklist", title, opening, items)
 
 
-def _top(facts: _Facts) -> tuple[AnnexItem, ...]:
+def _top(facts: Facts) -> tuple[AnnexItem, ...]:
     if not facts.is_recommended:
         nothing = (NOTHING_RECOMMENDED, *facts.reasons, facts.kinds)
         unit = (NOTHING_RECOMMENDED, "So there is no guarantee to name a unit for.")
@@ -714,7 +440,7 @@ def _top(facts: _Facts) -> tuple[AnnexItem, ...]:
     )
 
 
-def _middle(facts: _Facts) -> tuple[AnnexItem, ...]:
+def _middle(facts: Facts) -> tuple[AnnexItem, ...]:
     if not facts.is_recommended:
         names = ("Utility", "Algorithms and correctness", "Bias")
         return tuple(AnnexItem(name, (NOTHING_RECOMMENDED,)) for name in names)
@@ -740,7 +466,7 @@ def _middle(facts: _Facts) -> tuple[AnnexItem, ...]:
     )
 
 
-def _base(facts: _Facts) -> tuple[AnnexItem, ...]:
+def _base(facts: Facts) -> tuple[AnnexItem, ...]:
     trust: tuple[str, ...] = (NOTHING_RECOMMENDED,)
     exposure: tuple[str, ...] = ("This decision was computed from the true answers.",)
     blanks: tuple[str, ...] = ()
@@ -774,14 +500,14 @@ def _base(facts: _Facts) -> tuple[AnnexItem, ...]:
 # --- (c) An entry for the registry of deployments ---
 
 
-def _variant(facts: _Facts) -> str | None:
+def _variant(facts: Facts) -> str | None:
     """Name the kind of differential privacy, in the registry's words."""
     if not facts.is_recommended or math.isinf(facts.chosen.epsilon or 0.0):
         return None
     return "Approximate DP" if facts.chosen.delta else "Pure DP"
 
 
-def _registry(facts: _Facts) -> RegistryEntry:
+def _registry(facts: Facts) -> RegistryEntry:
     """Fill in what is known of the fields of the registry's schema."""
     opening = (
         "The fields are those of the Differential Privacy Deployments Registry. What epsilens does not know "
@@ -830,7 +556,7 @@ def _registry(facts: _Facts) -> RegistryEntry:
             "dp_variant": {
                 "variant_name": _variant(facts),
                 "data_domain": None,
-                "unprotected_quantities": None if facts.is_record else told(unprotected),
+                "unprotected_quantities": None if facts.covers_record else told(unprotected),
             },
             "privacy_loss": {
                 "privacy_unit": told(facts.unit.removesuffix(".")),
