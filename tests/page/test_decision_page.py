@@ -471,6 +471,25 @@ def test_the_paragraph_is_copied(open_page: Callable[..., Any], report: Path) ->
     assert "factor of at most 1.64 (proven). This comes on top of what everything else" in copied
 
 
+def test_annexes_are_closed_and_copied(open_page: Callable[..., Any], report: Path) -> None:
+    opened = open_page(report, viewport=WIDE, permissions=["clipboard-read", "clipboard-write"])
+    annexes = opened.page.locator("details.annex")
+    assert annexes.count() == 3
+    for number, words in enumerate(("Article 35(7)", "SP 800-226", "privacy_parameters:")):
+        annex = annexes.nth(number)
+        assert annex.locator("pre").is_hidden()
+        annex.locator("summary").click()
+        annex.locator("button").click()
+        annex.locator("[role=status]:not(:empty)").wait_for()
+        copied = opened.page.evaluate("navigator.clipboard.readText()")
+        assert copied == annex.locator("pre").text_content()
+        assert words in copied
+    annexes.nth(0).locator("summary").click()
+    opened.page.emulate_media(media="print")
+    # Only what was opened is printed.
+    assert [annexes.nth(number).is_visible() for number in range(3)] == [False, True, True]
+
+
 def test_numbers_and_pictures_can_be_saved(opened: Any, tmp_path: Path) -> None:
     saved = {}
     for button, ending in (("download", "json"), ("save-svg", "svg"), ("save-png", "png")):

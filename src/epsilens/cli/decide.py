@@ -149,15 +149,6 @@ def decide(
     ] = None,
     range_: Ranges = None,
     test: Test = None,
-    annexes: Annotated[
-        str | None,
-        option(
-            "Write the annexes here: a section for an impact assessment, a checklist after NIST SP 800-226, an "
-            "entry for a registry. A new file: .json, .md or .txt.",
-            "FILE",
-            panel=PANEL,
-        ),
-    ] = None,
     shadow_models: Annotated[
         int, shadow_models_option("Models that are attacked for every ε.")
     ] = 128,
@@ -178,6 +169,15 @@ def decide(
             seed="Seed of the random split, the simulated runs and the attacks.",
         ),
     ],
+    annexes: Annotated[
+        str | None,
+        option(
+            "Write the annexes here: a section for an impact assessment, a checklist after NIST SP 800-226, an "
+            "entry for a registry. A new file: .json, .md or .txt.",
+            "FILE",
+            panel=PANEL,
+        ),
+    ] = None,
 ) -> None:
     """Recommend a mechanism and a privacy budget: what each costs, and what an attacker gains.
 
