@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import re
 import shlex
@@ -122,6 +123,41 @@ def test_what_is_written(file, tmp_path, capsys, suffix):
         assert load_document(out).kind == "decision"
     if suffix == "html":
         assert out.stat().st_size < 3_000_000
+
+
+@pytest.mark.parametrize("suffix", ["json", "md", "txt"])
+def test_annexes_are_written(file, tmp_path, capsys, suffix):
+    out = tmp_path / f"annexes.{suffix}"
+    assert run(file, *BASE, "--max-loss-increase", 0.05, "--annexes", out) == 0
+    assert f"Written: {out}" in capsys.readouterr().out
+    text = out.read_text(encoding="utf-8")
+    assert "SP 800-226" in text
+    assert "smokes" in text
+    if suffix == "json":
+        assert json.loads(text)["recommended"] is True
+    assert text.startswith({"json": "{", "md": "# Annexes", "txt": "Section for"}[suffix])
+
+
+def test_annexes_replace_no_file(file, tmp_path, capsys):
+    out = tmp_path / "annexes.txt"
+    out.write_text("mine")
+    assert run(file, *BASE, "--annexes", out) == 2
+    assert "`--annexes` must be a new file, but 'annexes.txt' exists." in capsys.readouterr().err
+    assert out.read_text() == "mine"
+    assert run(file, *BASE, "--annexes", tmp_path / "annexes.pdf") == 2
+    assert "must end in .json, .md, .txt" in capsys.readouterr().err
+    assert run(file, *BASE, "--annexes", tmp_path / "new.json", "--out", tmp_path / "new.json") == 2
+    assert "must be another file than the decision" in capsys.readouterr().err
+
+
+def test_anonymous_annexes_have_no_name(file, tmp_path, capsys):
+    out = tmp_path / "annexes.json"
+    arguments = ("--max-loss-increase", 0.05, "--annexes", out, "--anonymous", "--quiet")
+    assert run(file, *BASE, *arguments) == 0
+    text = out.read_text(encoding="utf-8")
+    assert "smokes" not in text
+    assert file.name not in text
+    assert "column 1" in text
 
 
 def test_anonymous_has_no_name(file, capsys):

@@ -425,7 +425,7 @@ def test_what_others_chose_is_shown_only_when_asked_and_with_a_warning(opened: A
 
 def test_everything_works_by_the_keyboard_alone(opened: Any) -> None:
     page, seen = opened.page, []
-    for _ in range(30):
+    for _ in range(33):
         page.keyboard.press("Tab")
         name = page.evaluate("document.activeElement.id || document.activeElement.name || ''")
         if name in seen:
@@ -468,7 +468,26 @@ def test_the_paragraph_is_copied(open_page: Callable[..., Any], report: Path) ->
     copied = opened.page.evaluate("navigator.clipboard.readText()")
     assert copied == opened.page.eval_on_selector("#assessment", "part => part.textContent")
     assert "privacy budget ε = 0.489" in copied
-    assert "factor of at most 1.64, beyond what everything else" in copied
+    assert "factor of at most 1.64 (proven). This comes on top of what everything else" in copied
+
+
+def test_annexes_are_closed_and_copied(open_page: Callable[..., Any], report: Path) -> None:
+    opened = open_page(report, viewport=WIDE, permissions=["clipboard-read", "clipboard-write"])
+    annexes = opened.page.locator("details.annex")
+    assert annexes.count() == 3
+    for number, words in enumerate(("Article 35(7)", "SP 800-226", "privacy_parameters:")):
+        annex = annexes.nth(number)
+        assert annex.locator("pre").is_hidden()
+        annex.locator("summary").click()
+        annex.locator("button").click()
+        annex.locator("[role=status]:not(:empty)").wait_for()
+        copied = opened.page.evaluate("navigator.clipboard.readText()")
+        assert copied == annex.locator("pre").text_content()
+        assert words in copied
+    annexes.nth(0).locator("summary").click()
+    opened.page.emulate_media(media="print")
+    # Only what was opened is printed.
+    assert [annexes.nth(number).is_visible() for number in range(3)] == [False, True, True]
 
 
 def test_numbers_and_pictures_can_be_saved(opened: Any, tmp_path: Path) -> None:

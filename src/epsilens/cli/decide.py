@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -29,7 +29,7 @@ from epsilens.cli.options import (
     require_text,
     shadow_models_option,
 )
-from epsilens.cli.output import Output, printable
+from epsilens.cli.output import PANEL, Output, check_new, check_target, printable
 from epsilens.study import DEFAULT_GRID
 
 if TYPE_CHECKING:
@@ -169,6 +169,15 @@ def decide(
             seed="Seed of the random split, the simulated runs and the attacks.",
         ),
     ],
+    annexes: Annotated[
+        str | None,
+        option(
+            "Write the annexes here: a section for an impact assessment, a checklist after NIST SP 800-226, an "
+            "entry for a registry. A new file: .json, .md or .txt.",
+            "FILE",
+            panel=PANEL,
+        ),
+    ] = None,
 ) -> None:
     """Recommend a mechanism and a privacy budget: what each costs, and what an attacker gains.
 
@@ -176,10 +185,9 @@ def decide(
 
     Example: [bold]epsilens decide survey.csv --label smokes --max-advantage 0.1 --out report.html[/bold]
     """
-    output.check(
-        (".html", ".json", ".png", ".svg"),
-        {"the data": data, "the test data": test, "the checkpoint": checkpoint},
-    )
+    sources = {"the data": data, "the test data": test, "the checkpoint": checkpoint}
+    output.check((".html", ".json", ".png", ".svg"), sources)
+    check_annexes(annexes, {**sources, "the decision": output.out})
     require_text([*(protect or ()), *(table.categories or ())], option="--protect")
     study = table.study(
         data,
@@ -229,8 +237,11 @@ def decide(
     )
     question = {"label": label, "data": printable(Path(data).name)}
     output.write(document, chart=protection_chart, question=question)
+    if annexes is not None:
+        write_annexes(document, annexes, data=None if output.anonymous else question["data"])
     output.show(
         document,
+        written=(annexes,),
         places=(1 if document.is_comparison else 0,),
         sentences=recommendation_lines(document),
         command=document.recommendation.command,
@@ -242,6 +253,30 @@ def decide(
     # Nobody asked for the default limit: a grid without an ε within it is no failure.
     if not document.recommendation.holds and not document.recommendation.is_default:
         raise typer.Exit(EXIT_LIMIT_NOT_MET)
+
+
+ANNEX_ENDINGS = (".json", ".md", ".txt")
+
+
+def check_annexes(file: str | None, sources: Mapping[str, str | None]) -> None:
+    """Refuse, before any work, annexes that cannot be written or exist already."""
+    if file is None:
+        return
+    check_target(file, sources=sources, suffixes=ANNEX_ENDINGS, option="--annexes")
+    check_new(file, force=None, option="--annexes")
+
+
+def write_annexes(document: DecisionDocument, file: str, *, data: str | None) -> None:
+    """Write the annexes to a decision as the ending says, whole or not at all."""
+    from epsilens.data import write_text
+    from epsilens.document.annexes import annexes
+
+    found, ending = annexes(document, data=data), Path(file).suffix.lower()
+    if ending == ".json":
+        text = f"{found.to_json()}\n"
+    else:
+        text = found.markdown if ending == ".md" else found.text
+    write_text(text, file)
 
 
 def with_command(

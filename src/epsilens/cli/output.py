@@ -435,12 +435,22 @@ def check_target(
             )
 
 
-def check_new(out: str | Path, *, force: bool) -> None:
-    """Refuse an `--out` that exists already, unless it may be replaced."""
+def check_new(out: str | Path, *, force: bool | None, option: str = "--out") -> None:
+    """Refuse an `--out` that exists already, unless it may be replaced.
+
+    Parameters
+    ----------
+    out : str or Path
+        What was typed.
+    force : bool or None
+        Whether it may be replaced; None where the command has no `--force`.
+    option : str
+        What it was typed for.
+    """
     if Path(out).exists() and not force:
+        advice = "" if force is None else ", or use `--force`"
         raise InputError(
-            f"`--out` must be a new file, but {Path(out).name!r} exists. Choose another name, or use "
-            "`--force`."
+            f"`{option}` must be a new file, but {Path(out).name!r} exists. Choose another name{advice}."
         )
 
 

@@ -16,6 +16,8 @@ from epsilens.errors import InputError
 if TYPE_CHECKING:
     import altair as alt
 
+    from epsilens.document.annexes import Annexes
+
 
 _COST_COLUMNS = (
     *("loss_change", "loss_change_low", "loss_change_high"),
@@ -191,6 +193,23 @@ class Decision(Documented):
         frame = pd.DataFrame(rows, columns=columns)
         numbers = [name for name in columns if name not in {"trusted", "recommended"}]
         return like(frame.astype(dict.fromkeys(numbers, "float64")), self.template)
+
+    def annexes(self, *, data: str | None = None) -> Annexes:
+        """Return texts to copy: for an impact assessment, a checklist, and an entry for a registry.
+
+        Parameters
+        ----------
+        data : str, optional
+            What the data are called.
+
+        Returns
+        -------
+        Annexes
+            `assessment`, `checklist` and `registry`, each with `text` and `to_dict()`.
+        """
+        from epsilens.document.annexes import annexes
+
+        return annexes(self.document, data=data)
 
     def plot(self) -> alt.LayerChart | alt.VConcatChart:
         """Draw the mechanisms against each other; cost above attack where there is only one."""

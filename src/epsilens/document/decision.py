@@ -48,6 +48,10 @@ RANDOMISED: frozenset[MechanismName] = frozenset(
 """Mechanisms that randomise answers before they are collected."""
 ADDED: frozenset[MechanismName] = frozenset({"dp-sgd", "dp-ebm", "synthetic-aim"})
 """Mechanisms whose ε is about a record that is added or removed."""
+ABOUT_ADDED = (
+    "ε and δ are about a record that is added or removed, the advantage is about a replaced one."
+)
+"""What their numbers are about."""
 
 
 TITLES: dict[MechanismName, str] = {
@@ -363,7 +367,7 @@ class MechanismCurve(Part):
     def of_randomised_response(cls, cost: WhatIfDocument, risk: RiskDocument) -> MechanismCurve:
         """Return the budgets that both a cost of everybody and a risk have been asked about."""
         return cls(
-            mechanism=_randomising(cost),
+            mechanism=randomising_mechanism(cost),
             trust="nobody",
             protects="answer",
             cells=[
@@ -385,7 +389,7 @@ class MechanismCurve(Part):
         return self.model_copy(update={"cells": cells})
 
 
-def _randomising(cost: WhatIfDocument) -> MechanismName:
+def randomising_mechanism(cost: WhatIfDocument) -> MechanismName:
     """Name the mechanism of a cost: randomised response without or with forward correction."""
     is_corrected = cost.provenance.settings.get("correction") == "forward"
     return "randomised-response-corrected" if is_corrected else "randomised-response"
@@ -459,12 +463,12 @@ class DecisionDocument(DocumentHead):
     @property
     def is_comparison(self) -> bool:
         """Whether other mechanisms than the randomised response of `cost` were compared."""
-        return any(curve.mechanism != _randomising(self.cost) for curve in self.mechanisms)
+        return any(curve.mechanism != randomising_mechanism(self.cost) for curve in self.mechanisms)
 
     @property
     def randomised(self) -> Recommendation:
         """The answer of randomised response, whose budgets are those of `cost` and `risk`."""
-        own = _randomising(self.cost)
+        own = randomising_mechanism(self.cost)
         answers = [self.recommendation, *self.alternatives]
         return next((one for one in answers if one.mechanism == own), self.recommendation)
 

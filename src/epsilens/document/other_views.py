@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from epsilens.document.audit import AuditDocument
-from epsilens.document.decision import ADDED
+from epsilens.document.decision import ABOUT_ADDED, ADDED
 from epsilens.document.kinds import InspectDocument, ReleaseDocument, ValueDocument, ValuePoint
 from epsilens.document.mask import MaskDocument, MaskOutcome, RelaxedEpsilon
 from epsilens.document.parts import NumberType
@@ -107,9 +107,7 @@ def training_view(document: TrainingDocument) -> View:
     ]
     total = document.total
     if document.mechanism in ADDED:
-        sentences.append(
-            "ε and δ are about a record that is added or removed, the advantage is about a replaced one."
-        )
+        sentences.append(ABOUT_ADDED)
     if total.n_releases > 1:
         sentences.append(
             f"Together with {total.n_releases - 1} earlier "

@@ -610,16 +610,7 @@ def assessment_paragraph(
     >>> assessment_paragraph(document, cell, attack)[:64]
     'A model trained on 75 records is to be used or published. Before'
     """
-    what, n_train = answers_text(document.risk.protect), document.cost.baseline.n_train
-    origin = f" of {data}" if data else ""
-    many = len(document.risk.protect) > 1
-    verb = "are" if many else "is"
-    parts = [
-        f"A model trained on {n_train:,} records{origin} is to be used or published. "
-        f"Before training, {what} of {whom_text(cost.group)} {verb} replaced by randomised response "
-        f"with the privacy budget {budget_text(cost)} (local differential privacy): "
-        f"{_odds_clause(cost.record_epsilon, many=many)}"
-    ]
+    parts = [assessment_description(document, cost, data=data)]
     if risk is None or (risk.answer_inference_rate is None and risk.holder_rate is None):
         parts.append("What an attacker gets at this budget was not measured.")
     else:
@@ -631,21 +622,74 @@ def assessment_paragraph(
         parts.append(f"Reason for this budget: {' '.join([chosen.sentence, *chosen.details])}")
     elif not chosen.holds:
         parts.append(f"No budget is recommended: {' '.join([chosen.sentence, *chosen.details])}")
-    parts.append(
-        "What remains: columns that are not randomised can still give an answer away; what can be "
-        "guessed without the answer no budget hides; further releases of the same answers add to "
-        "the budget; earlier versions stay known to whoever saw them; membership in the data is not "
-        "hidden; whoever holds the randomised answers themselves can guess better than from the "
-        "model, up to the proven ceiling. The figures were computed from the unprotected answers and are not private "
-        "themselves."
+    parts.append(f"What remains: {'; '.join(REMAINS)}. {NOT_PRIVATE}")
+    parts.append(origin_sentence(document))
+    return " ".join(parts)
+
+
+REMAINS: tuple[str, ...] = (
+    "columns that are not randomised can still give an answer away",
+    "what can be guessed without the answer no budget hides",
+    "further releases of the same answers add to the budget",
+    "earlier versions stay known to whoever saw them",
+    "membership in the data is not hidden",
+    "whoever holds the randomised answers themselves can guess better than from the model, up to the "
+    "proven ceiling",
+)
+"""What randomised response does not prevent."""
+NOT_PRIVATE = (
+    "The figures were computed from the unprotected answers and are not private themselves."
+)
+
+
+def assessment_description(
+    document: DecisionDocument, cost: WhatIfCell, *, data: str | None = None
+) -> str:
+    """Describe what randomised response does to the answers at one budget, and what that bounds.
+
+    Parameters
+    ----------
+    document : DecisionDocument
+    cost : WhatIfCell
+        The budget.
+    data : str, optional
+        What the data are called.
+
+    Examples
+    --------
+    >>> from epsilens.document import example_document
+    >>> decision = example_document("decision")
+    >>> assessment_description(decision, decision.cost.cells[0])[:57]
+    'A model trained on 75 records is to be used or published.'
+    """
+    what, n_train = answers_text(document.risk.protect), document.cost.baseline.n_train
+    origin = f" of {data}" if data else ""
+    many = len(document.risk.protect) > 1
+    verb = "are" if many else "is"
+    return (
+        f"A model trained on {n_train:,} records{origin} is to be used or published. "
+        f"Before training, {what} of {whom_text(cost.group)} {verb} replaced by randomised response "
+        f"with the privacy budget {budget_text(cost)} (local differential privacy): "
+        f"{_odds_clause(cost.record_epsilon, many=many)}"
     )
+
+
+def origin_sentence(document: DecisionDocument) -> str:
+    """Say with what the numbers of a decision were computed.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance, example_document
+    >>> origin = Provenance(method="decision", version="0.1", seed=7)
+    >>> origin_sentence(example_document("decision", provenance=origin))
+    'Computed with epsilens 0.1, seed 7, on 256 attacked models.'
+    """
     seed = document.provenance.seed
-    parts.append(
+    return (
         f"Computed with epsilens {document.provenance.version}"
         f"{'' if seed is None else f', seed {seed}'}, on "
         f"{document.risk.n_models:,} attacked models."
     )
-    return " ".join(parts)
 
 
 def _odds_clause(epsilon: float, *, many: bool) -> str:
@@ -658,8 +702,8 @@ def _odds_clause(epsilon: float, *, many: bool) -> str:
         factor = f"e to the power of {epsilon_text(epsilon)} at most, {odds_text(epsilon)}"
     verb = "change" if many else "changes"
     return (
-        f"{own} {verb} the odds between any two of their possible answers by a factor of {factor}, "
-        "beyond what everything else, other people's answers included, says of them (proven, as long "
-        "as other people's answers do not depend on theirs). What a model shows of people alike is "
-        "not limited by this."
+        f"{own} {verb} the odds between any two of their possible answers by a factor of {factor} "
+        "(proven). This comes on top of what everything else says of them, other people's answers "
+        "included. It holds as long as other people's answers do not depend on theirs. What a model "
+        "shows of people alike is not limited by this."
     )

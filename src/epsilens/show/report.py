@@ -20,6 +20,7 @@ from epsilens.document import (
     WhatIfDocument,
     to_dict,
 )
+from epsilens.document.annexes import Annex, RegistryEntry, annexes
 from epsilens.document.decision import answer_title
 from epsilens.document.view import view
 from epsilens.document.wording import (
@@ -102,8 +103,8 @@ def write_report(
 
     The page shows the question, the answer in large type, the cost of every budget as a chart with
     a slider, the numbers as a table, what is not protected, and how to compute it again. The page of
-    a decision shows below the cost what an attacker gets, on the same axis, and a paragraph for a
-    data-protection impact assessment; the acceptable loss and the attack limit can be
+    a decision shows below the cost what an attacker gets, on the same axis, a paragraph for a
+    data-protection impact assessment, and the annexes; the acceptable loss and the attack limit can be
     typed or dragged, and lead to a budget. It is one file without any link to the network, so it can
     be mailed and read anywhere. It is written completely or not at all.
 
@@ -267,6 +268,7 @@ def _render(
             # For readers without scripts; it can also be saved.
             still=vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[]),
             is_decision=is_decision,
+            annexes=_annexes(document, question.get("data")),
             protection=protection,
             data_name=question.get("data"),
             protected=protected,
@@ -332,6 +334,15 @@ def _render(
             origins=origin_rows(document),
         )
     )
+
+
+def _annexes(
+    document: WhatIfDocument | DecisionDocument, data: object
+) -> list[Annex | RegistryEntry]:
+    """Return the annexes to a decision; a what-if has none."""
+    if not isinstance(document, DecisionDocument):
+        return []
+    return list(annexes(document, data=str(data) if data else None))
 
 
 def _protection(document: WhatIfDocument | DecisionDocument) -> dict[str, Any] | None:

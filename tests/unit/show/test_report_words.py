@@ -86,7 +86,7 @@ def test_the_paragraph_has_all_that_an_assessment_asks_for(decision: Any) -> Non
         "4,774 records of survey.csv",
         "randomised response",
         f"ε = {epsilon:g}",
-        f"by a factor of at most {odds_text(epsilon)}, beyond what everything else",
+        f"by a factor of at most {odds_text(epsilon)} (proven). This comes on top of what everything else says",
         "with the person's own randomised answer at most",
         "An attacker who sees only the published model and all other columns guesses",
         "the most exposed of 4,774 records is recognised",
@@ -218,8 +218,9 @@ def test_the_odds_are_of_the_persons_own_answer(decision: Any) -> None:
     assert "what is released changes the odds" not in said
     assert (
         "a person's own randomised answer changes the odds between any two of their possible answers "
-        "by a factor of at most 2.72, beyond what everything else, other people's answers included, "
-        "says of them (proven, as long as other people's answers do not depend on theirs)"
+        "by a factor of at most 2.72 (proven). This comes on top of what everything else says of them, "
+        "other people's answers included. It holds as long as other people's answers do not depend on "
+        "theirs."
     ) in said
 
 

@@ -488,18 +488,20 @@
     canvas.getContext("2d").drawImage(image, 0, 0, width, height);
     canvas.toBlob((blob) => save(URL.createObjectURL(blob), `epsilens-${page.kind}.png`));
   });
-  byId("copy")?.addEventListener("click", async () => {
-    const text = byId("assessment").textContent;
-    let done = true;
-    try {
-      await navigator.clipboard.writeText(text);
-    } catch {
-      // A browser that gives no clipboard to files still copies what is selected.
-      getSelection().selectAllChildren(byId("assessment"));
-      done = document.execCommand("copy");
-    }
-    write("copied", done ? "Copied." : "It is selected: copy it by the keyboard.");
-  });
+  for (const button of document.querySelectorAll("[data-copies]")) {
+    button.addEventListener("click", async () => {
+      const source = byId(button.dataset.copies);
+      let done = true;
+      try {
+        await navigator.clipboard.writeText(source.textContent);
+      } catch {
+        // A browser that gives no clipboard to files still copies what is selected.
+        getSelection().selectAllChildren(source);
+        done = document.execCommand("copy");
+      }
+      button.nextElementSibling.textContent = done ? "Copied." : "It is selected: copy it by the keyboard.";
+    });
+  }
 
   chooseGroup(group);
   for (const plot of Object.values(plots)) if (plot.place) draw(plot);
