@@ -399,7 +399,7 @@ def membership_sentences(document: RiskDocument, cell: RiskCell, *, at: str = ""
     if not noticed and mean_bound is not None and mean_bound > _COIN:
         return [
             f"Membership of the training data{at} is recognised on average: an attacker is right about "
-            f"{percent_text(cell.asr_mean)} of the records, and 50% by guessing (measured). No single record stands out."
+            f"{percent_text(cell.asr_mean)} of the records, and 50% by guessing (measured). No single record stands out: {clause}."
         ]
     if not noticed:
         return [
