@@ -92,7 +92,12 @@ def prose(stored: str) -> str:
         elif not line.startswith(_COMMANDS):
             blocks[-1].append(line)
     texts = (" ".join(block) for block in blocks if block)
-    return " ".join(text for text in texts if text.endswith((".", "!", "?", ":")))
+    # What a list follows is a sentence as well.
+    return " ".join(
+        f"{text[:-1]}." if text.endswith(":") else text
+        for text in texts
+        if text.endswith((".", "!", "?", ":"))
+    )
 
 
 def recommendation(stored: str) -> str:
