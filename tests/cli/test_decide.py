@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import json
 import math
@@ -14,7 +15,8 @@ import pandas as pd
 import pytest
 
 from epsilens.cli import main
-from epsilens.document import load_document, to_dict
+from epsilens.document import load_document, to_dict, view
+from epsilens.study import Study
 
 SECRET = "unmistakable-secret"
 BASE = (
@@ -55,7 +57,7 @@ def test_a_limit_that_cannot_be_kept_is_exit_code_3(file, capsys):
 def test_without_a_limit_the_default_holds_and_is_named(file, capsys):
     """Of two possible answers ε = 0.2 has an advantage of tanh(0.1), just below 0.1."""
     arguments = (*BASE, "--epsilon", "0.1,0.2,0.5,4")
-    assert run(file, *arguments) == 0
+    assert run(file, *arguments, "--table") == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "Randomise the answers at ε = 0.2. At most 10.0% of the answers" in text
     assert "It is the largest ε of the grid within our default limit" in text
@@ -91,7 +93,7 @@ def test_costs_that_failed_their_check_are_measured(file, capsys, monkeypatch):
 
 
 def test_a_limit_on_the_loss_alone_says_what_is_not_protected(file, capsys):
-    assert run(file, *BASE, "--max-loss-increase", 0.01) == 0
+    assert run(file, *BASE, "--max-loss-increase", 0.01, "--table") == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "You set no limit on what an attacker gets." in text
     assert "proven" in text.split("You set no limit on what an attacker gets.")[1]
@@ -246,7 +248,7 @@ def test_a_stranger_s_file_leads_to_a_recommendation(tmp_path, capsys):
     )
     path = tmp_path / "umfrage.csv"
     frame.to_csv(path, index=False, sep=";", encoding="utf-8")
-    arguments = ("--label", "raucht", "--shadow-models", 48, "--epsilon", "0.1:8:6")
+    arguments = ("--label", "raucht", "--shadow-models", 48, "--epsilon", "0.1:8:6", "--table")
     assert run(path, *arguments) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "Kennung" in text  # left out, and said
@@ -255,6 +257,42 @@ def test_a_stranger_s_file_leads_to_a_recommendation(tmp_path, capsys):
     assert "(proven; our default limit)" in text
     assert "Not recommended: randomised response at ε = 0.1. Nobody needs to see the true" in text
     assert "Next: epsilens train" in text
+
+
+@pytest.mark.filterwarnings("ignore::epsilens.errors.ApproximationWarning")
+def test_what_is_printed_comes_in_its_order_and_tables_when_asked_for(table, tmp_path, capsys):
+    """The facts in the terminal are those in Python, word for word."""
+    file, out = tmp_path / "people.csv", tmp_path / "report.html"
+    table.to_csv(file, index=False)
+    asked = ("--label", "smokes", "--categories", "smokes=no|yes", "--epsilon", "0.5,4")
+    asked = (*asked, "--shadow-models", "20", "--max-advantage", "0.5")
+    assert run(file, *asked, "--out", out) == 0
+    text = capsys.readouterr().out
+    study = Study(file, label="smokes", categories={"smokes": ["no", "yes"]})
+    decision = study.decide(epsilon=[0.5, 4], shadow_models=20, max_advantage=0.5)
+    shown = view(decision.document)
+    assert [fact.key for fact in shown.facts] == ["cost", "gain", "unprotected"]
+    assert [fact.kind for fact in shown.facts] == ["estimated", "proven", None]
+    told = " ".join(text.split())
+    facts = [fact.sentence for fact in shown.facts]
+    order = [shown.sentences[0], "more mistakes in 1,000 (estimated) ", "● recommended", *facts]
+    order += [shown.runner_up, "Next: epsilens train", "Report: "]
+    at = 0
+    for part in order:
+        at = told.index(part, at) + len(part)
+    assert repr(decision).splitlines()[1:] == [shown.sentences[0], *facts, shown.runner_up]
+    page = html.unescape(decision._repr_html_())
+    assert all(part in page for part in (shown.sentences[0], *facts, shown.runner_up))
+    assert max(map(len, text.split("Next: ")[0].splitlines())) <= 80
+    assert "\x1b" not in text
+    assert "What each mechanism costs" not in text
+    assert "No breach found" not in text
+    assert run(file, *asked, "--table") == 0
+    more = " ".join(capsys.readouterr().out.split())
+    assert "What each mechanism costs" in more
+    assert "No breach found" in more
+    assert more.count("Not recommended: ") == len(decision.document.alternatives)
+    assert "add --table" not in more
 
 
 def test_demo_refuses_a_file_as_its_folder(tmp_path, capsys):

@@ -124,7 +124,12 @@ CASES = (
         "decide-which-protection",
         f"decide {SMOKES} --epsilon 0.25,0.5,1,4 --shadow-models 48",
     ),
+    Case(
+        "decide-which-protection-table",
+        f"decide {SMOKES} --epsilon 0.25,0.5,1,4 --shadow-models 48 --table",
+    ),
     Case("decide-loss-limit", f"{DECIDE} --max-loss-increase 0.05"),
+    Case("decide-loss-limit-table", f"{DECIDE} --max-loss-increase 0.05 --table"),
     Case("decide-attack-limit", f"{DECIDE} --max-attack-rate 0.75"),
     Case(
         "decide-both-limits",

@@ -29,11 +29,11 @@ from epsilens.cli.options import (
     require_text,
     shadow_models_option,
 )
-from epsilens.cli.output import PANEL, Output, check_new, check_target, printable
+from epsilens.cli.output import PANEL, Output, check_new, check_target, print_notes, printable
 from epsilens.study import DEFAULT_GRID
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from rich.console import Console
 
     from epsilens.document import DecisionDocument
 
@@ -154,6 +154,9 @@ def decide(
     ] = 128,
     checkpoint: Checkpoint = None,
     cluster: Cluster = None,
+    has_tables: Annotated[
+        bool, switch("--table", "Print the tables and all details too.", panel=PANEL)
+    ] = False,
     *,
     table: Annotated[
         TableOptions,
@@ -239,17 +242,7 @@ def decide(
     output.write(document, chart=protection_chart, question=question)
     if annexes is not None:
         write_annexes(document, annexes, data=None if output.anonymous else question["data"])
-    output.show(
-        document,
-        written=(annexes,),
-        places=(1 if document.is_comparison else 0,),
-        sentences=recommendation_lines(document),
-        command=document.recommendation.command,
-        remarks=[
-            "These numbers are functions of the raw records and not private: publishing them, or "
-            "choosing ε by them, leaks."
-        ],
-    )
+    show_decision(document, output, has_tables=has_tables, written=(annexes,))
     # Nobody asked for the default limit: a grid without an ε within it is no failure.
     if not document.recommendation.holds and not document.recommendation.is_default:
         raise typer.Exit(EXIT_LIMIT_NOT_MET)
@@ -277,6 +270,63 @@ def write_annexes(document: DecisionDocument, file: str, *, data: str | None) ->
     else:
         text = found.markdown if ending == ".md" else found.text
     write_text(text, file)
+
+
+def show_decision(
+    document: DecisionDocument,
+    output: Output,
+    *,
+    has_tables: bool,
+    written: Sequence[str | None] = (),
+) -> None:
+    """Print a decision as JSON, or what is recommended in a few lines; its tables where asked for."""
+    if output.json:
+        output.show(document)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    from epsilens.show import decision_details, document_table
+
+    console = Console()
+    print_decision(console, document, is_quiet=output.quiet)
+    if output.out is not None and not output.quiet:
+        is_report = Path(output.out).suffix.lower() == ".html"
+        console.print(Text(f"{'Report' if is_report else 'Written'}: {output.out}"), soft_wrap=True)
+    for file in written:
+        if file is not None and not output.quiet:
+            console.print(Text(f"Written: {file}"), soft_wrap=True)
+    if has_tables:
+        if not output.quiet:
+            console.print()
+            console.print(document_table(document, place=1 if document.is_comparison else 0))
+        for line in decision_details(document):
+            console.print(line)
+    if output.quiet:
+        return
+    if not has_tables:
+        console.print(Text("Tables and details: add --table."))
+    print_notes(console, document.notes)
+    console.print(
+        Text(
+            "These numbers are functions of the raw records and not private: publishing them, or "
+            "choosing ε by them, leaks."
+        )
+    )
+
+
+def print_decision(console: Console, document: DecisionDocument, *, is_quiet: bool) -> None:
+    """Print the recommendation, its picture unless it is to be quiet, its facts and the next command."""
+    from rich.text import Text
+
+    from epsilens.show import decision_lines
+
+    for line in decision_lines(
+        document, width=console.width, is_plain=console.options.ascii_only, is_short=is_quiet
+    ):
+        console.print(line)
+    if document.recommendation.command is not None:
+        console.print(Text(f"Next: {document.recommendation.command}"), soft_wrap=True)
 
 
 def with_command(
@@ -365,23 +415,3 @@ def with_command(
     words += ["--out", "released.csv" if is_local else "model.json"]
     told = chosen.model_copy(update={"command": shlex.join(words)})
     return document.model_copy(update={"recommendation": told})
-
-
-def recommendation_lines(document: DecisionDocument) -> list[Text]:
-    """Return the recommendation, the other mechanisms, and what masking does."""
-    from rich.text import Text
-
-    from epsilens.document.decision import answer_title
-
-    chosen = document.recommendation
-    lines = [Text(chosen.sentence, style="bold"), *map(Text, chosen.details)]
-    if (fact := document.face_value()) is not None:
-        lines.append(Text(fact))
-    lines += [
-        Text(f"Not recommended: {answer_title(other)}. {other.reason}")
-        for other in document.alternatives
-    ]
-    if document.lever is not None:
-        gone = ", ".join(document.lever.masked)
-        lines.append(Text(f"Masking {gone}: {document.lever.sentence}"))
-    return lines

@@ -120,9 +120,8 @@ def _print(
     from rich.console import Console
     from rich.text import Text
 
-    from epsilens.cli.decide import recommendation_lines
+    from epsilens.cli.decide import print_decision
     from epsilens.document.wording import change_text, epsilon_text
-    from epsilens.show import document_table
 
     console = Console()
     if not quiet:
@@ -135,11 +134,7 @@ def _print(
                 "should it have, and what does that cost?"
             )
         )
-        console.print(document_table(document, place=1))
-    for line in recommendation_lines(document):
-        console.print(line)
-    if document.recommendation.command is not None:
-        console.print(Text(f"Next: {document.recommendation.command}"), soft_wrap=True)
+    print_decision(console, document, is_quiet=quiet)
     if quiet:
         return
     console.print(

@@ -298,7 +298,6 @@ class Output:
         remarks: Iterable[str] = (),
         written: Sequence[str | None] = (),
         one_line: bool = False,
-        command: str | None = None,
     ) -> None:
         """Print a document as JSON, or as tables and in words; the words alone if it is to be quiet.
 
@@ -315,8 +314,6 @@ class Output:
             Other files that were written.
         one_line : bool
             Whether a sentence is one line, however long.
-        command : str, optional
-            Command to go on with; one line, however long, so that it can be copied.
         """
         from epsilens.document import to_json, view
 
@@ -336,8 +333,6 @@ class Output:
         for sentence in view(document).sentences if sentences is None else sentences:
             text = Text(sentence) if isinstance(sentence, str) else sentence
             console.print(text, soft_wrap=one_line)
-        if command is not None:
-            console.print(Text(f"Next: {command}"), soft_wrap=True)
         if self.quiet:
             return
         for remark in remarks:

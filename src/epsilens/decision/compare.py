@@ -16,6 +16,7 @@ from epsilens.document import (
     Recommendation,
     RiskDocument,
 )
+from epsilens.document.clauses import COST_UNKNOWN, gain_text, loss_moves_text, mistakes_text
 from epsilens.document.decision import RANDOMISED, TITLES, Protects, Trust
 from epsilens.document.wording import (
     at_most_text,
@@ -25,6 +26,7 @@ from epsilens.document.wording import (
     delta_text,
     epsilon_text,
     percent_text,
+    sentence_case,
 )
 from epsilens.mechanisms import Preview, answer_ceiling, guess_ceiling
 
@@ -196,7 +198,7 @@ def choose(
         near = best.nearest(limits)
         said = (
             f"No mechanism that was compared meets {limit}. The nearest is {TITLES[best.curve.mechanism]} at "
-            f"ε = {epsilon_text(near.epsilon)}: an advantage of {at_most_text(near.advantage)}, and one release "
+            f"ε = {epsilon_text(near.epsilon)}: an advantage of {at_most_text(near.advantage)}. One release "
             f"may change the test loss by {change_text(near.loss_increase)}."
         )
         details = [best.answer.sentence, *best.answer.details]
@@ -240,14 +242,12 @@ def _reason(
 
 def _cost_against(one: Candidate, best: Candidate) -> str:
     """Compare two costs in mistakes, else in loss, else by what one release may cost."""
-    cells = (one.cell(), best.cell())
-    mistakes = [count for cell in cells if (count := _mistakes(cell)) is not None]
+    cells = [cell for cell in (one.cell(), best.cell()) if cell is not None]
+    mistakes = [cell.mistakes for cell in cells if cell.mistakes is not None]
     if len(mistakes) == 2 and mistakes[0] > mistakes[1]:
         more = [change_text(float(count), decimals=0) if count else "no" for count in mistakes]
         return f"{more[0]} mistakes in 1,000 against {more[1]}"
-    losses = [
-        cell.loss_change for cell in cells if cell is not None and cell.loss_change is not None
-    ]
+    losses = [cell.loss_change for cell in cells if cell.loss_change is not None]
     if len(losses) == 2 and losses[0] > losses[1]:
         return f"{change_text(losses[0])} of test loss against {change_text(losses[1])}"
     ends = [
@@ -258,13 +258,6 @@ def _cost_against(one: Candidate, best: Candidate) -> str:
     return f"one release may change the test loss by {' against '.join(ends)}"
 
 
-def _mistakes(cell: MechanismCell | None) -> int | None:
-    """Return the further wrong predictions in 1,000; None if they are not known."""
-    if cell is None or not cell.trusted or cell.accuracy_change is None:
-        return None
-    return round(-1000 * cell.accuracy_change)
-
-
 # --- The answer in one sentence each: what to do, what is proven, what it costs ---
 
 
@@ -272,8 +265,8 @@ CLEAR_MEMBERSHIP = 0.6
 """Mean success rate of the membership attack from which on a model clearly gives away who was in its data."""
 
 
-def membership_sentence(risk: RiskDocument, *, epsilon: float | None = None) -> str | None:
-    """Say that the model gives away who was in its training data; None where no attack shows that clearly.
+def membership_sentences(risk: RiskDocument, *, epsilon: float | None = None) -> list[str]:
+    """Say that the model gives away who was in its training data, then how clearly; nothing where no attack shows that.
 
     Parameters
     ----------
@@ -286,13 +279,14 @@ def membership_sentence(risk: RiskDocument, *, epsilon: float | None = None) -> 
     --------
     >>> from epsilens.document import RiskCell, example_document
     >>> cell = RiskCell(epsilon=8.0, mechanism="rr", asr_mean=0.71, asr_mean_lower_bound=0.69)
-    >>> membership_sentence(example_document("risk", cells=[cell]))
-    'This model gives away who was in its training data: an attacker is right about 71.0% of the records at ε = 8, and
-    50% by guessing (measured).'
+    >>> for text in membership_sentences(example_document("risk", cells=[cell])):
+    ...     print(text)
+    This model gives away who was in its training data (measured).
+    An attacker is right about 71.0% of the records at ε = 8, and 50% by guessing (measured).
     """
     attacked = [cell for cell in risk.cells if cell.asr_mean_lower_bound is not None]
     if not attacked or (attacked[-1].asr_mean_lower_bound or 0.0) < CLEAR_MEMBERSHIP:
-        return None
+        return []
     told = [attacked[-1]]
     if epsilon is not None:
         near = min(attacked, key=lambda one: budget_distance(axis_budget(risk, one), epsilon))
@@ -302,10 +296,10 @@ def membership_sentence(risk: RiskDocument, *, epsilon: float | None = None) -> 
         f"{epsilon_text(axis_budget(risk, cell))}"
         for n, cell in enumerate(told)
     ]
-    return (
-        f"This model gives away who was in its training data: an attacker is right about {', '.join(rates)}, and 50% by "
-        "guessing (measured)."
-    )
+    return [
+        "This model gives away who was in its training data (measured).",
+        f"An attacker is right about {', '.join(rates)}, and 50% by guessing (measured).",
+    ]
 
 
 def short_sentence(
@@ -363,10 +357,7 @@ def short_sentence(
     elif found.advantage is None:
         proof = "What an attacker gains is not known."
     else:
-        proof = (
-            f"At most {at_most_text(found.advantage)} of the answers that the rest of the data do not give "
-            f"away become guessable (proven{ours})."
-        )
+        proof = f"{sentence_case(gain_text(found.advantage))} (proven{ours})."
     return f"{doing} {proof} {cost_sentence(cell, kind=kind)}"
 
 
@@ -387,16 +378,12 @@ def nearest_sentence(one: Candidate, limits: CheckedLimits) -> str:
 
 def cost_sentence(cell: MechanismCell, *, kind: str) -> str:
     """Say what a budget costs, in mistakes where they are known."""
-    count = _mistakes(cell)
+    count = cell.mistakes
     if not cell.trusted or cell.loss_change is None:
-        return "What it costs is not known: the estimate failed its own check."
+        return f"{COST_UNKNOWN}."
     if count is None:
-        return f"The test loss changes by {change_text(cell.loss_change)} ({kind})."
-    if count == 0:
-        return f"The model makes about as many mistakes as before ({kind})."
-    way = "more" if count > 0 else "fewer"
-    noun = "mistake" if abs(count) == 1 else "mistakes"
-    return f"The model makes about {abs(count)} {way} {noun} in 1,000 ({kind})."
+        return f"{sentence_case(loss_moves_text(cell.loss_change))} ({kind})."
+    return f"The model makes {mistakes_text(count)} ({kind})."
 
 
 def mechanism_details(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from epsilens._validate import as_epsilon, as_loss_limit, as_share
 from epsilens.data.frames import Documented, like
-from epsilens.document import DecisionDocument, Recommendation
+from epsilens.document import DecisionDocument, Recommendation, view
 from epsilens.document.decision import joined_points
 from epsilens.errors import InputError
 
@@ -218,9 +218,10 @@ class Decision(Documented):
         return protection_chart(self.document)
 
     def __repr__(self) -> str:
-        chosen = self.recommendation
-        said = (f"Decision({len(self.standings)} epsilon)", chosen.sentence, *chosen.details)
-        return "\n".join(filter(None, [*said, self.document.face_value()]))
+        shown = view(self.document)
+        said = [f"Decision({len(self.standings)} epsilon)", shown.sentences[0]]
+        said += [fact.sentence for fact in shown.facts]
+        return "\n".join(said if shown.runner_up is None else [*said, shown.runner_up])
 
     def _repr_html_(self) -> str:
         """Show itself in a notebook."""

@@ -16,7 +16,7 @@ from epsilens.decision.compare import (
     Compared,
     choose,
     mechanism_details,
-    membership_sentence,
+    membership_sentences,
     nearest_sentence,
     previewed_standings,
     short_sentence,
@@ -276,10 +276,12 @@ def decide(
 def with_membership(found: Recommendation, risk: RiskDocument) -> Recommendation:
     """Return a recommendation that begins with what the model gives away, where an attack shows that clearly."""
     of_answers = found.mechanism in ("randomised-response", "randomised-response-corrected")
-    leak = membership_sentence(risk, epsilon=found.epsilon if of_answers else None)
-    if leak is None:
+    said = membership_sentences(risk, epsilon=found.epsilon if of_answers else None)
+    if not said:
         return found
-    return found.model_copy(update={"sentence": f"{leak} {found.sentence}"})
+    leak, *more = said
+    told = {"sentence": f"{leak} {found.sentence}", "details": [*more, *found.details]}
+    return found.model_copy(update=told)
 
 
 def _settled(

@@ -107,14 +107,15 @@ class RecommendationWords:
         if self.limits.has_cost and least is None:
             return [self._too_dear()]
         if most is None:
-            return [self._too_exposed()]
+            return self._too_exposed()
         assert least is not None  # noqa: S101
         private, accurate = self.standings[most], self.standings[least]
         cost = "loss" if self.limits.accuracy is None else "accuracy"
         return [
-            "No ε of the grid meets both limits.",
-            f"The {cost} asks for ε = {epsilon_text(least)} or more, where {self._proof(accurate)}.",
-            f"The limit on the attack asks for ε = {epsilon_text(most)} or less, where {self._loss(private)}.",
+            f"No ε of the grid meets both limits. The {cost} asks for ε = {epsilon_text(least)} or more, the "
+            f"attack for ε = {epsilon_text(most)} or less.",
+            f"At ε = {epsilon_text(least)}, {self._proof(accurate)}.",
+            f"At ε = {epsilon_text(most)}, {self._loss(private)}.",
         ]
 
     def _why(self, here: Standing) -> str:
@@ -290,27 +291,30 @@ class RecommendationWords:
             f"{self._loss(nearest)}. Try a larger ε, or accept more."
         )
 
-    def _too_exposed(self) -> str:
+    def _too_exposed(self) -> list[str]:
+        """Say that no ε meets the limit on the attack, then what is known of the nearest."""
         first = min(self.standings.values(), key=lambda s: s.epsilon)
         miss = f"The nearest miss is ε = {epsilon_text(first.epsilon)}"
         if self.limits.advantage is not None:
             ours = ", our default: you gave no limit" if self.limits.is_default else ""
             none = f"No ε of the grid has an advantage of at most {self.limits.advantage:g}{ours}"
             if first.advantage is None:
-                return f"{none}. The advantage is not known: measure the attack again."
-            return f"{none}. {miss}, with an advantage of {first.advantage:.3g}. Add a smaller ε."
+                return [f"{none}. The advantage is not known: measure the attack again."]
+            return [f"{none}. {miss}, with an advantage of {first.advantage:.3g}. Add a smaller ε."]
         none = f"No ε of the grid keeps attackers within {100 * (self.limits.rate or 0):.4g}% {self.answers}"
-        parts = [self._proof(first)] if first.attack_ceiling is not None else []
+        known = [] if first.attack_ceiling is None else [f"{sentence_case(self._proof(first))}."]
         if first.attack_high is not None:
-            parts.append(
-                f"the attack that was tried reaches at most {_share(first.attack_high)} (measured)"
-            )
-        if not parts:
-            return f"{none}: nothing is known about attackers."
-        return (
-            f"{none}. {miss}, where {', and '.join(parts)}. No ε hides what can be guessed without "
-            f"the {'answers' if self.several else 'answer'}."
-        )
+            tried = _share(first.attack_high)
+            known.append(f"The attack that was tried reaches at most {tried} (measured).")
+        if not known:
+            return [f"{none}: nothing is known about attackers."]
+        is_open = first.attack_ceiling is None or ceiling_is_open(self.points[first.epsilon].risk)
+        most = f"with at most {_share(first.attack_ceiling)} guessed (proven given what other data tell)"
+        return [
+            f"{none}. {miss}, {'where nothing is proven to stay hidden' if is_open else most}. No ε hides what "
+            f"can be guessed without the {'answers' if self.several else 'answer'}.",
+            *known,
+        ]
 
 
 def _share(rate: float | None) -> str:

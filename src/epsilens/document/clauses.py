@@ -95,6 +95,48 @@ def ceiling_clause(cell: RiskCell, *, many: bool = False) -> str | None:
     )
 
 
+def gain_text(advantage: float) -> str:
+    """Say what an attacker gains at most, without the kind of the number.
+
+    Examples
+    --------
+    >>> gain_text(0.09)
+    'at most 9.0% of the answers that the rest of the data do not give away become guessable'
+    """
+    return (
+        f"at most {at_most_text(advantage)} of the answers that the rest of the data do not give away "
+        "become guessable"
+    )
+
+
+def mistakes_text(count: int) -> str:
+    """Say how many more mistakes a model makes, without the kind of the number.
+
+    Examples
+    --------
+    >>> mistakes_text(3), mistakes_text(-1), mistakes_text(0)
+    ('about 3 more mistakes in 1,000', 'about 1 fewer mistake in 1,000', 'about as many mistakes as before')
+    """
+    if count == 0:
+        return "about as many mistakes as before"
+    way, noun = "more" if count > 0 else "fewer", "mistake" if abs(count) == 1 else "mistakes"
+    return f"about {abs(count)} {way} {noun} in 1,000"
+
+
+def loss_moves_text(change: float) -> str:
+    """Say how the test loss changes, without the kind of the number.
+
+    Examples
+    --------
+    >>> loss_moves_text(0.02)
+    'the test loss changes by +0.0200'
+    """
+    return f"the test loss changes by {change_text(change)}"
+
+
+COST_UNKNOWN = "What it costs is not known: the estimate failed its own check"
+
+
 _MOST_NAMED = 3
 """So many protected columns are named one by one in a sentence."""
 
@@ -264,18 +306,19 @@ def ceiling_note(document: RiskDocument) -> str:
     >>> ceiling_note(RiskDocument(provenance=Provenance(method="shadow models"), n_models=2, n_targets=9,
     ...     cells=[RiskCell(epsilon=1.0, mechanism="rr", answer_inference_baseline_high=0.724)]))
     "Ceiling (proven given b): from everybody else's data an attacker guesses up to b = 72.4% of the
-    answers; with the person's own randomised answer at most this share."
+    answers. With the person's own randomised answer it is at most this share."
     """
     before = baseline_text(document.cells[0]) if document.cells else None
     b = "b" if before is None else f"b = {before}"
     if len(document.protect) > 1:
         return (
-            "Ceiling (proven given b): from everybody else's data an attacker guesses the protected "
-            f"answers, all of them at once, of up to {b} of the people; with their own randomised answers of at most this share."
+            "Ceiling (proven given b): from everybody else's data an attacker guesses the protected answers, "
+            f"all of them at once, of up to {b} of the people. With their own randomised answers it is at most "
+            "this share."
         )
     return (
         f"Ceiling (proven given b): from everybody else's data an attacker guesses up to {b} of the "
-        "answers; with the person's own randomised answer at most this share."
+        "answers. With the person's own randomised answer it is at most this share."
     )
 
 

@@ -15,6 +15,7 @@ from epsilens.document.parts import (
     Flag,
     Names,
     NonNegative,
+    NumberType,
     OptionalNonNegative,
     OptionalNumber,
     Part,
@@ -22,6 +23,7 @@ from epsilens.document.parts import (
 from epsilens.document.risk import RiskCell, RiskDocument
 from epsilens.document.whatif import COST_CHANGES, WhatIfCell, WhatIfDocument, WhatIfMethod
 from epsilens.document.wording import (
+    cost_type,
     epsilon_text,
     group_budgets_text,
     own_budget,
@@ -268,6 +270,13 @@ class MechanismCell(Part):
     """Privacy budget per protected column of each group, where groups were randomised at once."""
 
     @property
+    def mistakes(self) -> int | None:
+        """The further wrong predictions in 1,000; None if they are not known."""
+        if not self.trusted or self.accuracy_change is None:
+            return None
+        return round(-1000 * self.accuracy_change)
+
+    @property
     def budget(self) -> float | None:
         """The budget that the cell is found by: of a record where columns or groups differ."""
         by_record = self.epsilon is None or self.group_epsilons is not None
@@ -471,6 +480,25 @@ class DecisionDocument(DocumentHead):
         own = randomising_mechanism(self.cost)
         answers = [self.recommendation, *self.alternatives]
         return next((one for one in answers if one.mechanism == own), self.recommendation)
+
+    def chosen_cell(self) -> MechanismCell | None:
+        """Return what the recommended budget costs and proves; None without one."""
+        chosen = self.recommendation
+        curves = [curve for curve in self.mechanisms if curve.mechanism == chosen.mechanism]
+        if not curves and chosen.mechanism in RANDOMISED:
+            curves = [MechanismCurve.of_randomised_response(self.cost, self.risk)]
+        cells = (cell for curve in curves for cell in curve.cells)
+        return next((cell for cell in cells if cell.budget == chosen.epsilon), None)
+
+    def chosen_cost_type(self) -> NumberType:
+        """Say whether the cost of the recommended budget was estimated or measured."""
+        chosen, cell = self.recommendation, self.chosen_cell()
+        if chosen.mechanism == randomising_mechanism(self.cost):
+            group = whole_group(self.cost)
+            own = (one for one in self.cost.cells if one.group == group)
+            at = next((one for one in own if own_budget(one) == chosen.epsilon), None)
+            return cost_type(self.cost, at)
+        return "measured" if cell is not None and cell.method == "retrain" else "estimated"
 
     def face_value(self) -> str | None:
         """Say how often a randomised answer is the true one where that is recommended; else None."""

@@ -13,10 +13,14 @@ from functools import partial
 from typing import Any, TypeVar
 
 from epsilens.document.clauses import (
+    COST_UNKNOWN,
     ceiling_note,
     change_title,
+    gain_text,
     interval_text,
     is_randomised_response,
+    loss_moves_text,
+    mistakes_text,
     models_text,
     outcome_interval,
     outcome_text,
@@ -24,11 +28,13 @@ from epsilens.document.clauses import (
     unanswered_text,
 )
 from epsilens.document.decision import (
+    RANDOMISED,
     TITLES,
     DecisionDocument,
     MechanismCell,
     MechanismCurve,
     Recommendation,
+    answer_title,
     joined_points,
 )
 from epsilens.document.kinds import Document
@@ -102,6 +108,17 @@ class Row:
     unit: str = ""
     is_number: bool = True
     """Whether the text is a number or a range, which stands to the right in a table."""
+
+    @property
+    def sentence(self) -> str:
+        """The text of a fact as a sentence, with its kind as a mark.
+
+        Examples
+        --------
+        >>> Row("cost", "What it costs", "About 3 more mistakes in 1,000", 3.0, "estimated").sentence
+        'About 3 more mistakes in 1,000 (estimated).'
+        """
+        return f"{self.text}." if self.kind is None else f"{self.text} ({self.kind})."
 
 
 @dataclass(frozen=True)
@@ -214,6 +231,11 @@ class View:
     notes : tuple of str
         What is to be known before relying on the numbers.
     tables : tuple of Table
+    facts : tuple of Row
+        Of a decision: what it costs, what an attacker gains at most, and what is not protected. Each row has
+        one sentence. Empty if nothing is recommended.
+    runner_up : str or None
+        Of a decision: the second-best answer, and why it is not the recommended one.
     """
 
     title: str
@@ -221,6 +243,8 @@ class View:
     sentences: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
+    facts: tuple[Row, ...] = ()
+    runner_up: str | None = None
 
     @property
     def sentence(self) -> str:
@@ -503,7 +527,7 @@ def decision_view(document: DecisionDocument) -> View:
         f"Loss and accuracy (points): change on the test rows, {cost_type(cost)}; up to, down to: "
         "19 in 20 releases.",
         *([ATTACKERS] if any(cell.holder_rate is not None for cell in risk.cells) else []),
-        f"Reader guesses: answers of people in the data, {models_text(risk)}; outside the data: of people "
+        f"Reader guesses: answers of people in the data, {models_text(risk)}. Outside the data: of people "
         "the models were not trained on.",
         ceiling_note(risk),
     )
@@ -515,7 +539,59 @@ def decision_view(document: DecisionDocument) -> View:
         sentences=(answer.sentence, *answer.details, *([] if face_value is None else [face_value])),
         notes=notes,
         tables=(Table(title, tuple(lines), notes), *_mechanism_tables(document)),
+        facts=decision_facts(document),
+        runner_up=_runner_up(document),
     )
+
+
+def decision_facts(document: DecisionDocument) -> tuple[Row, ...]:
+    """Return what the recommendation costs, what an attacker gains at most, and what is not protected.
+
+    Examples
+    --------
+    >>> from epsilens.document import example_document
+    >>> for fact in decision_facts(example_document("decision")):
+    ...     print(fact.sentence)
+    The test loss changes by +0.0400 (estimated).
+    At most 46.2% of the answers that the rest of the data do not give away become guessable (proven).
+    Who was in the data is not hidden, and other columns stay as they are.
+    """
+    chosen, cell = document.recommendation, document.chosen_cell()
+    # Without enough retrainings the sentence names no ε, so nothing can be said of one.
+    is_nothing = chosen.mechanism in RANDOMISED and not chosen.holds
+    if cell is None or is_nothing:
+        return ()
+    title, kind, mistakes = "What it costs", document.chosen_cost_type(), cell.mistakes
+    if cell.loss_change is None or not cell.trusted:
+        cost = text_row("cost", title, COST_UNKNOWN)
+    elif mistakes is None:
+        text = sentence_case(loss_moves_text(cell.loss_change))
+        cost = Row("cost", title, text, cell.loss_change, kind, loss_unit(document.cost))
+    else:
+        text = sentence_case(mistakes_text(mistakes))
+        cost = Row("cost", title, text, float(mistakes), kind, "in 1,000")
+    title, share = "What an attacker gains at most", cell.advantage
+    gain = text_row("gain", title, "What an attacker gains is not known")
+    if share is not None:
+        gain = Row("gain", title, sentence_case(gain_text(share)), share, "proven")
+    return cost, gain, text_row("unprotected", "What is not protected", _unprotected_text(chosen))
+
+
+def _unprotected_text(chosen: Recommendation) -> str:
+    """Say in one sentence what a mechanism does not protect."""
+    if chosen.trust == "nobody":
+        return "Who was in the data is not hidden, and other columns stay as they are"
+    if chosen.protects == "record":
+        return "Whoever is trusted still sees all records, and what they say of people in general is not hidden"
+    return "Whoever is trusted still sees the true answers, and who was in the data is not hidden"
+
+
+def _runner_up(document: DecisionDocument) -> str | None:
+    """Name the second-best answer, and why it is not recommended; None where nothing is recommended."""
+    if document.recommendation.epsilon is None or not document.alternatives:
+        return None
+    second = document.alternatives[0]
+    return f"Second best: {answer_title(second)}. {second.reason}"
 
 
 def _mechanism_tables(document: DecisionDocument) -> list[Table]:

@@ -41,6 +41,7 @@ _ENOUGH_MODELS = 48
 _POWER = 0.8
 _MEASURED_SHARE = 0.05
 """Share of the time in which it is measured how long a model takes."""
+_MOST_MEASURED = 3.0
 _BLOCK = 4
 _PLAN = 0
 """Number of the block that keeps the plan; those of the models follow."""
@@ -73,9 +74,10 @@ def seconds_per_shadow(
     Trees that stop early take another time for every half of the records, and another on the true answers.
     """
     n_workers, n_trained = current_passes().n_workers, 0
+    enough = min(_MEASURED_SHARE * seconds, _MOST_MEASURED)
     started = time.perf_counter()
     with quietly():
-        while n_trained == 0 or time.perf_counter() - started < _MEASURED_SHARE * seconds:
+        while n_trained == 0 or time.perf_counter() - started < enough:
             e = None if n_trained // n_workers % 2 else len(asked.epsilons) - 1
             work = partial(shadow_block, model, asked, seed, targets, e)
             some = [range(m, m + 1) for m in range(n_trained, n_trained + n_workers)]

@@ -18,7 +18,12 @@ from epsilens.show.mechanisms import mechanism_chart, protection_chart
 from epsilens.show.page import page_chart, risk_page_chart
 from epsilens.show.report import write_report
 from epsilens.show.risk import risk_chart
-from epsilens.show.terminal import document_table, release_summary
+from epsilens.show.terminal import (
+    decision_details,
+    decision_lines,
+    document_table,
+    release_summary,
+)
 from epsilens.show.value import value_chart
 
 __all__ = [
@@ -29,6 +34,8 @@ __all__ = [
     "comparison_chart",
     "cost_chart",
     "decision_chart",
+    "decision_details",
+    "decision_lines",
     "document_table",
     "federation_chart",
     "mask_chart",

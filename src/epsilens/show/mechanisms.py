@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from epsilens.document import DecisionDocument, MechanismCell
@@ -28,7 +29,7 @@ CostUnit: TypeAlias = Literal["mistakes", "loss"]
 
 CHART_TITLE = "What each mechanism costs, and what an attacker gains"
 _UNITS = {
-    "mistakes": ("accuracy_change", -1000.0, "further mistakes in 1,000", 3.0),
+    "mistakes": ("accuracy_change", -1000.0, "more mistakes in 1,000", 3.0),
     "loss": ("loss_change", 1.0, "increase of the test loss", 0.002),
 }
 
@@ -74,20 +75,10 @@ def mechanism_chart(
     from epsilens.show.offline import layer_of
 
     chosen = document.recommendation
-    if unit is None:
-        counted = any(
-            cell.accuracy_change is not None
-            for curve in document.mechanisms
-            for cell in curve.cells
-        )
-        unit = "mistakes" if counted and chosen.max_loss_increase is None else "loss"
-    rows = mechanism_rows(document, unit)
-    _, _, words, constant = _UNITS[unit]
-    ends = [row[name] for row in rows for name in ("low", "high", "cost")] or [0.0, 1.0]
-    limit = _cost_limit(document, unit)
-    top = max([*ends, constant, *([] if limit is None else [1.4 * limit])])
-    bottom = min([*ends, 0.0])
-    scale = alt.Scale(type="symlog", constant=constant, domain=[bottom, 1.05 * top], nice=False)
+    axes = mechanism_axes(document, unit)
+    rows, words, limit = axes.rows, axes.words, axes.limit
+    constant, bottom, top = axes.constant, axes.bottom, axes.top
+    scale = alt.Scale(type="symlog", constant=constant, domain=[bottom, top], nice=False)
     across = alt.X(
         "advantage:Q",
         scale=alt.Scale(type="sqrt", domain=[0, 100]),
@@ -108,7 +99,7 @@ def mechanism_chart(
     names.sort(key=lambda name: name != best)
     greys = (shade for shade in SHADES if shade != ACCENT)
     shades = {name: ACCENT if name == best else next(greys, INK) for name in names}
-    layers: list[Any] = _shading(alt, document, limit, across, up, bottom, 1.05 * top)
+    layers: list[Any] = _shading(alt, document, limit, across, up, bottom, top)
     for number, name in reversed(list(enumerate(names))):
         base = layer_of([row for row in rows if row["mechanism"] == name])
         colour = alt.value(shades[name])
@@ -130,11 +121,7 @@ def mechanism_chart(
 
     def place(row: dict[str, Any]) -> tuple[float, float]:
         """Return where a row is drawn, in pixels from the lower left."""
-        bent = [math.asinh(value / constant / 2) for value in (row["cost"], bottom, 1.05 * top)]
-        return (
-            width * math.sqrt(row["advantage"] / 100),
-            height * (bent[0] - bent[1]) / (bent[2] - bent[1]),
-        )
+        return width * axes.across(row["advantage"]), height * axes.up(row["cost"])
 
     labels = _labels(rows, names, place, width=width)
     for label in labels:
@@ -189,6 +176,80 @@ def protection_chart(document: DecisionDocument) -> alt.LayerChart | alt.VConcat
 
     by_advantage = document.is_comparison or document.risk.is_together
     return mechanism_chart(document) if by_advantage else decision_chart(document)
+
+
+@dataclass(frozen=True)
+class MechanismAxes:
+    """What a picture of mechanisms shows, and where: both axes go from 0 to 1.
+
+    Attributes
+    ----------
+    rows : list of dict
+        As `mechanism_rows` gives them.
+    words : str
+        The cost in words.
+    limit : float or None
+        Limit on the cost in this unit.
+    constant : float
+        Up to about here the vertical axis is linear, then logarithmic.
+    bottom, top : float
+        Ends of the vertical axis.
+    """
+
+    rows: list[dict[str, Any]]
+    words: str
+    limit: float | None
+    constant: float
+    bottom: float
+    top: float
+
+    def up(self, cost: float) -> float:
+        """Return the height of a cost."""
+        low, here, high = (
+            math.asinh(value / self.constant / 2) for value in (self.bottom, cost, self.top)
+        )
+        return (here - low) / (high - low)
+
+    @staticmethod
+    def across(advantage: float) -> float:
+        """Return where an advantage in per cent is."""
+        return math.sqrt(advantage / 100)
+
+
+def mechanism_axes(
+    document: DecisionDocument, unit: CostUnit | None = None, *, has_ranges: bool = True
+) -> MechanismAxes:
+    """Return the points of a picture of mechanisms and its axes.
+
+    Parameters
+    ----------
+    document : DecisionDocument
+    unit : {"mistakes", "loss"}, optional
+        Unit of the cost. None: mistakes, or the loss where it is what is limited or all that is known.
+    has_ranges : bool
+        Whether the ranges of the cost are to be within the picture.
+
+    Examples
+    --------
+    >>> from epsilens.document import example_document
+    >>> mechanism_axes(example_document("decision")).words
+    'increase of the test loss'
+    """
+    chosen = document.recommendation
+    if unit is None:
+        counted = any(
+            cell.accuracy_change is not None
+            for curve in document.mechanisms
+            for cell in curve.cells
+        )
+        unit = "mistakes" if counted and chosen.max_loss_increase is None else "loss"
+    rows = mechanism_rows(document, unit)
+    _, _, words, constant = _UNITS[unit]
+    shown = ("low", "high", "cost") if has_ranges else ("cost",)
+    ends = [row[name] for row in rows for name in shown] or [0.0, 1.0]
+    limit = _cost_limit(document, unit)
+    top = max([*ends, constant, *([] if limit is None else [1.4 * limit])])
+    return MechanismAxes(rows, words, limit, constant, min([*ends, 0.0]), 1.05 * top)
 
 
 def mechanism_rows(document: DecisionDocument, unit: CostUnit) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from html import escape
 
 from epsilens._validate import as_count
 from epsilens.document import DecisionDocument, RiskDocument, WhatIfDocument
-from epsilens.document.view import COST_TITLE, Line, Table, view
+from epsilens.document.view import COST_TITLE, Line, Table, View, view
 from epsilens.document.wording import (
     axis_budget,
     cost_type,
@@ -137,19 +137,23 @@ def decision_html(document: DecisionDocument, *, max_rows: int = 12) -> str:
     table = shown.tables[0]
     columns = [*_DECISION, *attacks.tables[0].keys[1:]]
     if len(shown.tables) > 1:
-        answer, *facts = map(escape, shown.sentences)
         table = shown.tables[1]
-        summary = "<br>".join([f"<b>{answer}</b>", *facts])
-        return _page(summary, table, [*table.notes, *_caveats(document)])
+        return _page(_answer(shown), table, [*table.notes, *_caveats(document)])
     table = replace(table, notes=()).thinned(max_rows, "to_dict() has").select(columns)
     if document.recommendation.holds:
         lines = tuple(_recommended(line) if line.is_chosen else line for line in table.lines)
         table = replace(table, lines=lines)
     kind = cost_type(document.cost)
     notes = [f"Cost: {kind}. Attacks: measured, ceilings proven.", *attacks.notes, *table.notes]
-    answer, *facts = map(escape, shown.sentences)
-    summary = "<br>".join([f"<b>{answer}</b>", *facts])
-    return _page(summary, table, [*notes, *_caveats(document)])
+    return _page(_answer(shown), table, [*notes, *_caveats(document)])
+
+
+def _answer(shown: View) -> str:
+    """Return the recommendation, its facts and the second-best answer as HTML, a line each."""
+    facts = [fact.sentence for fact in shown.facts]
+    if shown.runner_up is not None:
+        facts.append(shown.runner_up)
+    return "<br>".join([f"<b>{escape(shown.sentences[0])}</b>", *map(escape, facts)])
 
 
 def _recommended(line: Line) -> Line:

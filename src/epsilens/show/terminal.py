@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from epsilens._validate import as_count
-from epsilens.document import ReleaseDocument
+from epsilens.document import DecisionDocument, ReleaseDocument
+from epsilens.document.decision import answer_title
 from epsilens.document.kinds import Document
 from epsilens.document.view import view
 
@@ -147,6 +148,74 @@ def document_table(document: Document, *, place: int = 0, max_rows: int = 12) ->
         style = "bold" if line.is_chosen else "dim" if line.is_faint else ""
         drawn.add_row(*map(Text, texts), style=style)
     return drawn
+
+
+def decision_lines(
+    document: DecisionDocument, *, width: int, is_plain: bool, is_short: bool = False
+) -> list[Text]:
+    """Say what is recommended: the sentence, a picture, the facts, and the second-best answer.
+
+    Parameters
+    ----------
+    document : DecisionDocument
+    width : int
+        Columns of the terminal.
+    is_plain : bool
+        Whether the terminal has no more than the characters of ASCII.
+    is_short : bool
+        Whether the picture is left out.
+
+    Returns
+    -------
+    list of rich.text.Text
+        Texts for `rich.console.Console.print`.
+
+    Examples
+    --------
+    >>> from epsilens.document import example_document
+    >>> for line in decision_lines(example_document("decision"), width=80, is_plain=True, is_short=True)[1:]:
+    ...     print(line)
+    The test loss changes by +0.0400 (estimated).
+    At most 46.2% of the answers that the rest of the data do not give away become guessable (proven).
+    Who was in the data is not hidden, and other columns stay as they are.
+    """
+    from rich.text import Text
+
+    from epsilens.show.picture import decision_picture
+
+    shown = view(document)
+    lines = [Text(shown.sentences[0], style="bold")]
+    picture = "" if is_short else decision_picture(document, width=width, is_plain=is_plain)
+    if picture:
+        lines.append(Text(f"\n{picture}\n", no_wrap=True))
+    for fact in shown.facts:
+        line = Text(fact.sentence)
+        if fact.kind is not None:
+            line.stylize("dim", len(fact.text))
+        lines.append(line)
+    if shown.runner_up is not None:
+        lines.append(Text(shown.runner_up))
+    if document.lever is not None:
+        gone = ", ".join(document.lever.masked)
+        lines.append(Text(f"Masking {gone}: {document.lever.sentence}"))
+    return lines
+
+
+def decision_details(document: DecisionDocument) -> list[Text]:
+    """Say how sure a recommendation is, and why each other answer is not the recommended one.
+
+    Examples
+    --------
+    >>> from epsilens.document import example_document
+    >>> print(decision_details(example_document("decision"))[0])
+    Taking a randomised answer at face value is right 73.1% of the time.
+    """
+    from rich.text import Text
+
+    others = [
+        f"Not recommended: {answer_title(other)}. {other.reason}" for other in document.alternatives
+    ]
+    return [Text(text) for text in (*view(document).sentences[1:], *others)]
 
 
 def release_summary(document: ReleaseDocument) -> Text:
