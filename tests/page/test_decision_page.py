@@ -587,8 +587,10 @@ def test_paper_shows_both_charts_and_no_controls(
     opened.page.emulate_media(media="print")
     for control in ("#slider", "#download", "#copy", "#number", "[data-limit=feared]", "#others"):
         assert opened.page.is_hidden(control)
-    for shown in ("#chart svg", "#risk-chart svg", ".keys", "#assessment", "#feared", "pre"):
+    command = "[aria-labelledby=origin-title] pre"
+    for shown in ("#chart svg", "#risk-chart svg", ".keys", "#assessment", "#feared", command):
         assert opened.page.is_visible(shown)
+    assert opened.page.is_hidden(".annex pre")
     ink = "getComputedStyle(document.querySelector('#risk-chart svg text')).fill"
     assert opened.page.evaluate(ink) == "rgb(28, 33, 40)"
     assert opened.page.evaluate("getComputedStyle(document.body).color") == "rgb(28, 33, 40)"
