@@ -322,7 +322,7 @@ def test_an_attack_that_was_interrupted_goes_on_with_the_models_that_it_has(
     assert json.loads(out)["kind"] == "risk"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 def test_a_curve_that_was_interrupted_goes_on_with_the_trainings_that_it_has(
     few: Path, tmp_path: Path
