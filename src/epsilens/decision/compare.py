@@ -16,8 +16,8 @@ from epsilens.document import (
     Recommendation,
     RiskDocument,
 )
-from epsilens.document.clauses import COST_UNKNOWN, gain_text, loss_moves_text, mistakes_text
-from epsilens.document.decision import RANDOMISED, TITLES, Protects, Trust
+from epsilens.document.decision import TITLES, Protects, Trust
+from epsilens.document.sentences import protection_sentence
 from epsilens.document.wording import (
     at_most_text,
     axis_budget,
@@ -26,7 +26,6 @@ from epsilens.document.wording import (
     delta_text,
     epsilon_text,
     percent_text,
-    sentence_case,
 )
 from epsilens.mechanisms import Preview, answer_ceiling, guess_ceiling
 
@@ -339,26 +338,17 @@ def short_sentence(
     the data do not give away become guessable (proven). The model makes about 2 more mistakes in 1,000
     (estimated).'
     """
-    at = named if not found.delta else f"{named} (δ = {delta_text(found.delta)})"
-    if found.mechanism == "randomised-response":
-        doing = f"Randomise the answers at {at}."
-    elif found.mechanism in RANDOMISED:
-        doing = f"Randomise the answers at {at} and train with forward correction."
-    elif found.mechanism == "synthetic-aim":
-        doing = f"Publish a synthetic table by AIM at {at}."
-    else:
-        doing = f"Train with {TITLES[found.mechanism]} at {at}."
-    ours = "; our default limit" if limits.is_default else ""
-    answers = "the people's answers, all at once" if several else "the answers"
-    if found.rests_on == "measured":
-        proof = "The limit on the attack is met only by the attack that was tried (measured)."
-    elif limits.rate is not None and found.attack_rate_ceiling is not None:
-        proof = f"An attacker guesses at most {at_most_text(found.attack_rate_ceiling)} of {answers} (proven given what other data tell)."
-    elif found.advantage is None:
-        proof = "What an attacker gains is not known."
-    else:
-        proof = f"{sentence_case(gain_text(found.advantage))} (proven{ours})."
-    return f"{doing} {proof} {cost_sentence(cell, kind=kind)}"
+    measured = "The limit on the attack is met only by the attack that was tried (measured)."
+    return protection_sentence(
+        found.mechanism,
+        cell,
+        named=named,
+        kind=kind,
+        by_rate=limits.rate is not None,
+        is_default=limits.is_default,
+        several=several,
+        proof=measured if found.rests_on == "measured" else None,
+    )
 
 
 def nearest_sentence(one: Candidate, limits: CheckedLimits) -> str:
@@ -374,16 +364,6 @@ def nearest_sentence(one: Candidate, limits: CheckedLimits) -> str:
             f"at ε = {epsilon_text(first.epsilon)} its advantage is {at_most_text(first.advantage)}"
         )
     return f"No budget of {title} meets {limit}: {near}."
-
-
-def cost_sentence(cell: MechanismCell, *, kind: str) -> str:
-    """Say what a budget costs, in mistakes where they are known."""
-    count = cell.mistakes
-    if not cell.trusted or cell.loss_change is None:
-        return f"{COST_UNKNOWN}."
-    if count is None:
-        return f"{sentence_case(loss_moves_text(cell.loss_change))} ({kind})."
-    return f"The model makes {mistakes_text(count)} ({kind})."
 
 
 def mechanism_details(

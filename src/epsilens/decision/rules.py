@@ -252,6 +252,7 @@ def decide(
                 "measured": bool(measured),
                 "trust": trust,
                 "protects": protects,
+                **({} if named is None else {"mechanisms": sorted(named)}),
             },
             seed=cost.document.provenance.seed,
             simulated=cost.document.provenance.simulated or risk.document.provenance.simulated,

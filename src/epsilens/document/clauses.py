@@ -325,6 +325,9 @@ def ceiling_note(document: RiskDocument) -> str:
 # --- Words for the cost: changes with their intervals, and why a budget has no answer ---
 
 
+MORE_MISTAKES = "more mistakes in 1,000"
+
+
 def change_title(document: WhatIfDocument, outcome: Outcome) -> str:
     """Name the vertical axis, with its unit.
 
@@ -339,6 +342,8 @@ def change_title(document: WhatIfDocument, outcome: Outcome) -> str:
     >>> change_title(document, "loss")
     'change of test loss (nats)'
     """
+    if outcome == "mistakes":
+        return MORE_MISTAKES
     title = f"change of {OUTCOME_NAMES[outcome]}"
     if outcome == "auc":
         return title

@@ -490,15 +490,18 @@ class DecisionDocument(DocumentHead):
         cells = (cell for curve in curves for cell in curve.cells)
         return next((cell for cell in cells if cell.budget == chosen.epsilon), None)
 
-    def chosen_cost_type(self) -> NumberType:
-        """Say whether the cost of the recommended budget was estimated or measured."""
-        chosen, cell = self.recommendation, self.chosen_cell()
-        if chosen.mechanism == randomising_mechanism(self.cost):
+    def cost_type_at(self, mechanism: MechanismName, cell: MechanismCell | None) -> NumberType:
+        """Say whether the cost of one budget of a mechanism was estimated or measured."""
+        if cell is not None and mechanism == randomising_mechanism(self.cost):
             group = whole_group(self.cost)
             own = (one for one in self.cost.cells if one.group == group)
-            at = next((one for one in own if own_budget(one) == chosen.epsilon), None)
+            at = next((one for one in own if own_budget(one) == cell.budget), None)
             return cost_type(self.cost, at)
         return "measured" if cell is not None and cell.method == "retrain" else "estimated"
+
+    def chosen_cost_type(self) -> NumberType:
+        """Say whether the cost of the recommended budget was estimated or measured."""
+        return self.cost_type_at(self.recommendation.mechanism, self.chosen_cell())
 
     def face_value(self) -> str | None:
         """Say how often a randomised answer is the true one where that is recommended; else None."""

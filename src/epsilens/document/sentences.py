@@ -7,9 +7,13 @@ import math
 from typing import Protocol
 
 from epsilens.document.clauses import (
+    COST_UNKNOWN,
     ceiling_is_open,
     confidence_text,
+    gain_text,
     interval_text,
+    loss_moves_text,
+    mistakes_text,
     outcome_interval,
     outcome_text,
     proof_text,
@@ -17,7 +21,7 @@ from epsilens.document.clauses import (
     unanswered_reason,
     unanswered_text,
 )
-from epsilens.document.decision import DecisionDocument
+from epsilens.document.decision import TITLES, DecisionDocument, MechanismCell, MechanismName
 from epsilens.document.risk import RiskCell, RiskDocument
 from epsilens.document.whatif import WhatIfCell, WhatIfDocument
 from epsilens.document.wording import (
@@ -707,3 +711,76 @@ def _odds_clause(epsilon: float, *, many: bool) -> str:
         "included. It holds as long as other people's answers do not depend on theirs. What a model "
         "shows of people alike is not limited by this."
     )
+
+
+def protection_sentence(
+    mechanism: MechanismName,
+    cell: MechanismCell,
+    *,
+    named: str,
+    kind: str,
+    by_rate: bool = False,
+    is_default: bool = False,
+    several: bool = False,
+    proof: str | None = None,
+) -> str:
+    """Say what to do, what is proven of it and what it costs, in at most fifty words.
+
+    Parameters
+    ----------
+    mechanism : str
+    cell : MechanismCell
+        Its budget.
+    named : str
+        The budget in words.
+    kind : {"estimated", "measured"}
+        What the cost is.
+    by_rate : bool
+        Whether the proof is about all answers that are guessed, as a limit on the attack rate is.
+    is_default : bool
+        Whether the limit is our default.
+    several : bool
+        Whether a person has several protected answers, which are guessed all at once.
+    proof : str, optional
+        Sentence instead of the proof.
+
+    Examples
+    --------
+    >>> from epsilens.document import MechanismCell
+    >>> cell = MechanismCell(epsilon=1.0, delta=1e-6, advantage=0.09, loss_change=0.002,
+    ...                      accuracy_change=-0.0021, method="simulation")
+    >>> protection_sentence("noisy-descent", cell, named="ε = 1", kind="estimated")
+    'Train with noisy gradient descent at ε = 1 (δ = 1e-6). At most 9.0% of the answers that the rest of
+    the data do not give away become guessable (proven). The model makes about 2 more mistakes in 1,000
+    (estimated).'
+    """
+    at = named if not cell.delta else f"{named} (δ = {delta_text(cell.delta)})"
+    if mechanism == "randomised-response":
+        doing = f"Randomise the answers at {at}."
+    elif mechanism == "randomised-response-corrected":
+        doing = f"Randomise the answers at {at} and train with forward correction."
+    elif mechanism == "synthetic-aim":
+        doing = f"Publish a synthetic table by AIM at {at}."
+    else:
+        doing = f"Train with {TITLES[mechanism]} at {at}."
+    ours = "; our default limit" if is_default else ""
+    answers = "the people's answers, all at once" if several else "the answers"
+    if proof is not None:
+        pass
+    elif by_rate and cell.attack_rate_ceiling is not None:
+        proof = f"An attacker guesses at most {at_most_text(cell.attack_rate_ceiling)} of {answers} (proven given what other data tell)."
+    elif cell.advantage is None:
+        proof = "What an attacker gains is not known."
+    else:
+        proof = f"{sentence_case(gain_text(cell.advantage))} (proven{ours})."
+    return f"{doing} {proof} {cost_sentence(cell, kind=kind)}"
+
+
+def cost_sentence(cell: MechanismCell, *, kind: str) -> str:
+    """Say what a budget costs, in mistakes where they are known."""
+    count = cell.mistakes
+    if not cell.trusted or cell.loss_change is None:
+        return f"{COST_UNKNOWN}."
+    if count is None:
+        return f"{sentence_case(loss_moves_text(cell.loss_change))} ({kind})."
+    return f"The model makes {mistakes_text(count)} ({kind})."

@@ -561,7 +561,24 @@ def decision_facts(document: DecisionDocument) -> tuple[Row, ...]:
     is_nothing = chosen.mechanism in RANDOMISED and not chosen.holds
     if cell is None or is_nothing:
         return ()
-    title, kind, mistakes = "What it costs", document.chosen_cost_type(), cell.mistakes
+    return cell_facts(document, chosen, cell)
+
+
+def cell_facts(
+    document: DecisionDocument, curve: Recommendation | MechanismCurve, cell: MechanismCell
+) -> tuple[Row, ...]:
+    """Return the same three facts of any budget of any mechanism.
+
+    Examples
+    --------
+    >>> from epsilens.document import example_document
+    >>> document = example_document("decision")
+    >>> curve = document.mechanisms[0]
+    >>> cell_facts(document, curve, curve.cells[1])[1].text[:16]
+    'At most 76.2% of'
+    """
+    title, kind = "What it costs", document.cost_type_at(curve.mechanism, cell)
+    mistakes = cell.mistakes
     if cell.loss_change is None or not cell.trusted:
         cost = text_row("cost", title, COST_UNKNOWN)
     elif mistakes is None:
@@ -574,14 +591,14 @@ def decision_facts(document: DecisionDocument) -> tuple[Row, ...]:
     gain = text_row("gain", title, "What an attacker gains is not known")
     if share is not None:
         gain = Row("gain", title, sentence_case(gain_text(share)), share, "proven")
-    return cost, gain, text_row("unprotected", "What is not protected", _unprotected_text(chosen))
+    return cost, gain, text_row("unprotected", "What is not protected", _unprotected_text(curve))
 
 
-def _unprotected_text(chosen: Recommendation) -> str:
+def _unprotected_text(curve: Recommendation | MechanismCurve) -> str:
     """Say in one sentence what a mechanism does not protect."""
-    if chosen.trust == "nobody":
+    if curve.trust == "nobody":
         return "Who was in the data is not hidden, and other columns stay as they are"
-    if chosen.protects == "record":
+    if curve.protects == "record":
         return "Whoever is trusted still sees all records, and what they say of people in general is not hidden"
     return "Whoever is trusted still sees the true answers, and who was in the data is not hidden"
 

@@ -221,11 +221,12 @@ def joined_name(names: Iterable[str]) -> str:
 
 FEWEST_RUNS = 19
 """With fewer retrainings not even the largest of them is an upper end at 95 %."""
-Outcome: TypeAlias = Literal["loss", "accuracy", "auc", "loss_gap", "accuracy_gap"]
+Outcome: TypeAlias = Literal["mistakes", "accuracy", "loss", "auc", "loss_gap", "accuracy_gap"]
 PERCENT_OUTCOMES = ("accuracy", "accuracy_gap")
 OUTCOME_NAMES: dict[Outcome, str] = {
-    "loss": "test loss",
+    "mistakes": "mistakes",
     "accuracy": "accuracy",
+    "loss": "test loss",
     "auc": "area under the ROC curve",
     "loss_gap": "loss gap",
     "accuracy_gap": "accuracy gap",

@@ -118,7 +118,7 @@ def cost_plot(
     ----------
     document : WhatIfDocument
         The what-if to draw.
-    outcome : {"loss", "accuracy", "auc", "loss_gap", "accuracy_gap"}
+    outcome : {"mistakes", "accuracy", "loss", "auc", "loss_gap", "accuracy_gap"}
         What is drawn upwards.
     max_loss_increase : float, optional
         The acceptable increase of the loss, drawn as a dashed line.
@@ -299,7 +299,7 @@ def cost_chart(
     ----------
     document : WhatIfDocument
         The what-if to draw.
-    outcome : {"loss", "accuracy", "auc", "loss_gap", "accuracy_gap"}
+    outcome : {"mistakes", "accuracy", "loss", "auc", "loss_gap", "accuracy_gap"}
         What is drawn upwards. Accuracies are drawn in percentage points. A gap is the number of the
         group less that of everybody else; only groups that have one are drawn.
     max_loss_increase : float, optional
@@ -510,6 +510,8 @@ def drawn_text(document: WhatIfDocument, change: float, outcome: Outcome) -> str
     """Write a number of the chart, in its unit, as the tables write it."""
     if outcome in PERCENT_OUTCOMES:
         return points_text(change / 100)
+    if outcome == "mistakes":
+        return change_text(change, decimals=0)
     if outcome == "auc":
         return change_text(change, decimals=3)
     return change_text(change, decimals=loss_decimals(document.baseline.loss))

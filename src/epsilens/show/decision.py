@@ -46,7 +46,7 @@ def decision_chart(
     ----------
     document : DecisionDocument
         The decision to draw.
-    outcome : {"loss", "accuracy", "auc", "loss_gap", "accuracy_gap"}
+    outcome : {"mistakes", "accuracy", "loss", "auc", "loss_gap", "accuracy_gap"}
         What the upper plot shows.
     width, height : int
         Size of each plot in pixels.

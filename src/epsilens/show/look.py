@@ -64,7 +64,7 @@ def budget_axis(alt: Any, budgets: Sequence[float], *, title: str | None) -> Any
     )
 
 
-def value_axis(alt: Any, title: str | list[str], **changes: Any) -> Any:
+def value_axis(alt: Any, title: str | list[str] | None, **changes: Any) -> Any:
     """Give the vertical axis: faint lines across, no line of its own.
 
     Examples
@@ -334,7 +334,7 @@ def plotted_rows(
     ----------
     document : WhatIfDocument
         The what-if to draw.
-    outcome : {"loss", "accuracy", "auc", "loss_gap", "accuracy_gap"}
+    outcome : {"mistakes", "accuracy", "loss", "auc", "loss_gap", "accuracy_gap"}
         What is drawn upwards. Accuracies and their gaps are given in percentage points.
 
     Returns
@@ -446,26 +446,32 @@ def _finite(value: float | None) -> TypeGuard[float]:
     return value is not None and math.isfinite(value)
 
 
+_FACTORS: dict[str, float] = {**dict.fromkeys(PERCENT_OUTCOMES, 100.0), "mistakes": -1000.0}
+"""From a change in a document to what is drawn."""
+
+
 def _rows(
     document: WhatIfDocument, outcome: Outcome
 ) -> tuple[list[dict[str, Any]], list[WhatIfCell]]:
     document = document.answered()
-    factor = 100.0 if outcome in PERCENT_OUTCOMES else 1.0
+    # Mistakes are an accuracy, counted in people: where it falls, they rise.
+    field = "accuracy" if outcome == "mistakes" else outcome
+    factor = _FACTORS.get(outcome, 1.0)
     intervals = {
         cell_key(item): (item.low, item.high)
         for item in document.intervals
-        if item.outcome == outcome
+        if item.outcome == field
     }
     numbers = {name: number for number, name in enumerate(group_names(document))}
     rows: list[dict[str, Any]] = []
     aside: list[WhatIfCell] = []
     # A group that this outcome says nothing of has no gap in its line either.
-    drawn = {cell.group for cell in document.cells if _finite(getattr(cell, f"{outcome}_change"))}
+    drawn = {cell.group for cell in document.cells if _finite(getattr(cell, f"{field}_change"))}
     if not drawn and outcome == "loss":
         drawn = set(numbers)
     n_gaps = 0
     for cell in document.cells:
-        change = getattr(cell, f"{outcome}_change")
+        change = getattr(cell, f"{field}_change")
         if cell.group not in drawn or (cell.trusted and not _finite(change)):
             continue
         budget = axis_budget(document, cell)
@@ -477,7 +483,9 @@ def _rows(
         else:
             low, high = intervals.get(cell_key(cell), (None, None))
         # A band needs both of its ends.
-        ends = (factor * low, factor * high) if _finite(low) and _finite(high) else (None, None)
+        ends: tuple[float | None, float | None] = (None, None)
+        if _finite(low) and _finite(high):
+            ends = (min(factor * low, factor * high), max(factor * low, factor * high))
         # Cells at the same place on the axis are not joined by a line.
         n_gaps += change is None or (bool(rows) and rows[-1]["epsilon"] == budget)
         rows.append(

@@ -4,18 +4,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from epsilens.document import DecisionDocument, MechanismCell
-from epsilens.document.decision import TITLES
-from epsilens.document.wording import epsilon_text, group_budgets_text
+from epsilens.document.decision import TITLES, MechanismName
+from epsilens.document.wording import epsilon_text, group_budgets_text, sentence_case
 from epsilens.show.look import (
     ACCENT,
     DASHES,
     INK,
-    SHADES,
     dressed,
     subtitle,
     text_width,
@@ -28,6 +27,25 @@ if TYPE_CHECKING:
 CostUnit: TypeAlias = Literal["mistakes", "loss"]
 
 CHART_TITLE = "What each mechanism costs, and what an attacker gains"
+LIMIT_SIGNALS = ("advantage_limit", "cost_limit")
+"""Limits on the advantage in per cent and on the cost in its unit; null where there is none."""
+SHOWN_SIGNALS = ("shown_mechanism", "shown_advantage", "shown_cost")
+"""Mechanism that stands out, and where the ring is; null without one."""
+UNIT_SIGNAL = "cost_in"
+"""Unit of the labels: "mistakes", "accuracy" or "loss"."""
+_SHOWN, *_RING = SHOWN_SIGNALS
+_Sides: TypeAlias = tuple[tuple[str, int, int], ...]
+_NEAR: _Sides = (("left", 9, -9), ("right", -9, 13), ("left", 9, 13), ("right", -9, -9))
+"""Where a label may stand beside its point: alignment, and pixels to the right and down."""
+_FAR: _Sides = tuple(
+    (align, dx, dy) for dy in (-24, 28, -40, 44) for align, dx in (("left", 4), ("right", -4))
+)
+_LIMIT_ROOM = 20
+"""Pixels at the top that are kept for the name of the limit."""
+_GREYS = ("#4b5563", "#6b7280")
+"""Dark enough for names; the dashes tell the lines apart."""
+_NARROW = 480
+"""Width in pixels below which words are shorter."""
 _UNITS = {
     "mistakes": ("accuracy_change", -1000.0, "more mistakes in 1,000", 3.0),
     "loss": ("loss_change", 1.0, "increase of the test loss", 0.002),
@@ -63,6 +81,12 @@ def mechanism_chart(
     -------
     altair.LayerChart
 
+    Notes
+    -----
+    The ring, the limits and the mechanism that stands out are parameters of the chart: `SHOWN_SIGNALS` and
+    `LIMIT_SIGNALS`. A page moves them without drawing the chart anew. Mechanisms whose name had no room are in
+    `usermeta`.
+
     Examples
     --------
     >>> from epsilens.document import example_document
@@ -74,93 +98,239 @@ def mechanism_chart(
 
     from epsilens.show.offline import layer_of
 
-    chosen = document.recommendation
     axes = mechanism_axes(document, unit)
-    rows, words, limit = axes.rows, axes.words, axes.limit
-    constant, bottom, top = axes.constant, axes.bottom, axes.top
-    scale = alt.Scale(type="symlog", constant=constant, domain=[bottom, top], nice=False)
-    across = alt.X(
-        "advantage:Q",
-        scale=alt.Scale(type="sqrt", domain=[0, 100]),
-        axis=value_axis(
-            alt,
-            "answers that become guessable, of those the rest of the data do not give away (% at most, proven)",
-            values=[0, 1, 5, 10, 20, 30, 50, 75, 100],
-            format=".4~g",
-        ),
-    )
+    names, shades = _shades(document, axes.rows)
+    chosen = next((row for row in axes.rows if row["chosen"]), None)
+    x, y = _scales(alt, axes, is_narrow=width < _NARROW)
 
-    def up(field: str) -> Any:
-        return alt.Y(f"{field}:Q", scale=scale, axis=value_axis(alt, words, format="+.3~g"))
+    def accent(own: str) -> dict[str, str]:
+        return {"expr": f"{own} == {_SHOWN} ? '{ACCENT}' : {shade_of}"}
 
-    names = list(dict.fromkeys(row["mechanism"] for row in rows))
-    best = TITLES[chosen.mechanism]
-    # What matters most lies on top and gets its labels first.
-    names.sort(key=lambda name: name != best)
-    greys = (shade for shade in SHADES if shade != ACCENT)
-    shades = {name: ACCENT if name == best else next(greys, INK) for name in names}
-    layers: list[Any] = _shading(alt, document, limit, across, up, bottom, top)
+    layers = _limit_layers(alt, axes)
     for number, name in reversed(list(enumerate(names))):
-        base = layer_of([row for row in rows if row["mechanism"] == name])
-        colour = alt.value(shades[name])
-        dash = list(DASHES[number % len(DASHES)])
-        if name == best:
-            layers.append(
-                base.mark_area(opacity=0.15, clip=True).encode(
-                    x=across, y=up("low"), y2="high:Q", color=colour
-                )
-            )
+        own = [row for row in axes.rows if row["mechanism"] == name]
+        base, shade_of = layer_of(own), f"'{shades[name]}'"
+        is_shown = f"'{name}' == {_SHOWN}"
+        up = y("cost")
         layers += [
-            base.mark_line(size=2, strokeDash=dash, clip=True).encode(
-                x=across, y=up("cost"), color=colour, order="epsilon:Q"
-            ),
-            base.mark_point(filled=True, size=34, opacity=1).encode(
-                x=across, y=up("cost"), color=colour
-            ),
+            base.mark_area(
+                clip=True,
+                fill=ACCENT,
+                opacity={"expr": f"{is_shown} ? 0.15 : 0"},
+            ).encode(x=x, y=y("low"), y2="high:Q"),
+            base.mark_line(
+                size=2,
+                strokeDash=list(DASHES[number % len(DASHES)]),
+                clip=True,
+                stroke=accent(f"'{name}'"),
+            ).encode(x=x, y=up, order="epsilon:Q"),
+            base.mark_point(
+                filled=True, size=34, opacity=1, fill=accent(f"'{name}'"), strokeWidth=0
+            ).encode(x=x, y=up),
         ]
 
     def place(row: dict[str, Any]) -> tuple[float, float]:
         """Return where a row is drawn, in pixels from the lower left."""
         return width * axes.across(row["advantage"]), height * axes.up(row["cost"])
 
-    labels = _labels(rows, names, place, width=width)
-    for label in labels:
-        base = layer_of([label])
-        look = {
-            "align": label["align"],
-            "dx": label["dx"],
-            "dy": label["dy"],
-            "fontSize": 12.5 if label["is_name"] else 11,
-            "fontWeight": "bold" if label["is_name"] else "normal",
-        }
-        position = {"x": across, "y": up("cost"), "text": "label:N"}
-        layers += [
-            base.mark_text(**look, stroke="white", strokeWidth=3, strokeOpacity=0.85).encode(
-                **position, color=alt.value("white")
-            ),
-            base.mark_text(**look).encode(**position, color=alt.value(shades[label["mechanism"]])),
-        ]
-    picked = [row for row in rows if row["chosen"]]
-    if picked:
-        layers.append(
-            layer_of(picked)
-            .mark_point(size=260, strokeWidth=2.5, color=ACCENT, filled=False, opacity=1)
-            .encode(x=across, y=up("cost"))
+    shade_of = "datum.shade"
+    labels = _labels(axes.rows, names, place, size=(width, height))
+    base = layer_of([{**label, "shade": shades[label["mechanism"]]} for label in labels])
+    look = {
+        "align": {"expr": "datum.align"},
+        "dx": {"expr": "datum.dx"},
+        "dy": {"expr": "datum.dy"},
+        "fontSize": {"expr": "datum.is_name ? 12.5 : 11"},
+        "fontWeight": {"expr": "datum.is_name ? 'bold' : 'normal'"},
+    }
+    halo = {"stroke": "white", "strokeWidth": 3, "strokeOpacity": 0.85, "fill": "white"}
+    for dress in (halo, {"fill": accent("datum.mechanism")}):
+        layers.append(base.mark_text(**look, **dress).encode(x=x, y=y("cost"), text="label:N"))
+    ring = {name: _quantity(alt, signal) for name, signal in zip("xy", _RING, strict=True)}
+    layers.append(
+        layer_of([{}])
+        .mark_point(
+            size=260,
+            strokeWidth=2.5,
+            stroke=ACCENT,
+            filled=False,
+            opacity={"expr": f"{_RING[0]} == null ? 0 : 1"},
         )
+        .encode(
+            x=alt.XDatum(ring["x"], type="quantitative"),
+            y=alt.YDatum(ring["y"], type="quantitative"),
+        )
+    )
+    words = (
+        f"{UNIT_SIGNAL} == 'accuracy' ? 'change of accuracy (percentage points)' : '{axes.words}'"
+    )
+    layers.append(
+        layer_of([{}])
+        .mark_text(text={"expr": words}, align="left", fontSize=12.5, color=INK)
+        .encode(x=alt.value(-34), y=alt.value(-14))
+    )
     title = {}
     if with_title:
-        said = subtitle([chosen.sentence], width)
+        said = subtitle([document.recommendation.sentence], width)
         title = {"title": alt.TitleParams(text=CHART_TITLE, subtitle=said)}
+    best = document.recommendation.mechanism
+    values: dict[str, object] = {
+        _SHOWN: best if best in names else None,
+        _RING[0]: None if chosen is None else chosen["advantage"],
+        _RING[1]: None if chosen is None else chosen["cost"],
+        **dict(zip(LIMIT_SIGNALS, (axes.gain_limit, axes.limit), strict=True)),
+        UNIT_SIGNAL: axes.unit,
+    }
     chart: alt.LayerChart = dressed(
-        alt.layer(*layers).properties(
+        alt.layer(*layers)
+        .properties(
             width=width,
             height=height,
-            description=" ".join([chosen.sentence, *_spoken(document)]),
+            description=spoken_mechanisms(document),
+            usermeta={
+                "unnamed": [
+                    {"title": TITLES[name], "dash": list(DASHES[number % len(DASHES)])}
+                    for number, name in enumerate(names)
+                    if not any(one["is_name"] and one["mechanism"] == name for one in labels)
+                ]
+            },
             **title,
-        ),
-        title_offset=16,
+        )
+        .add_params(*(alt.param(name=name, value=value) for name, value in values.items())),
+        title_offset=26,
     )
     return chart
+
+
+def mechanism_page_chart(
+    document: DecisionDocument, unit: CostUnit, *, size: tuple[int, int]
+) -> dict[str, Any]:
+    """Return the same chart as a Vega specification for the page, which moves its limits and its ring.
+
+    Examples
+    --------
+    >>> from epsilens.document import example_document
+    >>> spec = mechanism_page_chart(example_document("decision"), "loss", size=(300, 200))
+    >>> sorted(signal["name"] for signal in spec["signals"] if signal["name"].endswith("limit"))
+    ['advantage_limit', 'cost_limit']
+    """
+    import altair as alt
+    import vl_convert
+
+    width, height = size
+    chart = mechanism_chart(document, unit=unit, with_title=False, width=width, height=height)
+    # Not checked against the schema: the compiler reads it next.
+    spec: dict[str, Any] = chart.to_dict(validate=False)
+    spec["background"] = "transparent"
+    spec["padding"] = {"left": 4, "right": 12, "top": 4, "bottom": 4}
+    version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+    compiled: dict[str, Any] = vl_convert.vegalite_to_vega(spec, vl_version=version)
+    return compiled
+
+
+def _shades(
+    document: DecisionDocument, rows: list[dict[str, Any]]
+) -> tuple[list[MechanismName], dict[str, str]]:
+    """Return the mechanisms, the most important first, and the grey of each."""
+    best = document.recommendation.mechanism
+    names = list(dict.fromkeys(row["mechanism"] for row in rows))
+    # What matters most lies on top and gets its labels first.
+    names.sort(key=lambda name: name != best)
+    return names, {name: _GREYS[number % len(_GREYS)] for number, name in enumerate(names)}
+
+
+def _quantity(alt: Any, signal: str) -> Any:
+    """Return a place that follows a parameter; nothing is drawn there while it is null."""
+    return alt.ExprRef(f"{signal} || 0")
+
+
+def _scales(alt: Any, axes: MechanismAxes, *, is_narrow: bool) -> tuple[Any, Callable[[str], Any]]:
+    """Return the horizontal axis, and the vertical one of a field."""
+    words = (
+        ["answers that become guessable", "(% at most, proven)"]
+        if is_narrow
+        else "answers that become guessable, of those the rest of the data do not give away (% at most, proven)"
+    )
+    across = alt.X(
+        "advantage:Q",
+        scale=alt.Scale(type="sqrt", domain=[0, 100]),
+        axis=value_axis(
+            alt,
+            words,
+            values=[0, 1, 5, 10, 20, 50, 100] if is_narrow else [0, 1, 5, 10, 20, 30, 50, 75, 100],
+            format=".4~g",
+        ),
+    )
+    scale = alt.Scale(
+        type="symlog", constant=axes.constant, domain=[axes.bottom, axes.top], nice=False
+    )
+    # The same chart shows mistakes as the change of accuracy that they are.
+    as_points = f"{UNIT_SIGNAL} == 'accuracy'"
+    axis = value_axis(
+        alt,
+        None,
+        labelExpr=f"datum.value == 0 ? '0' : {as_points} ? format(-datum.value / 10, '+.3~g') : format(datum.value, '+.3~g')",
+        values=axes.ticks(),
+    )
+
+    def up(field: str) -> Any:
+        return alt.Y(f"{field}:Q", scale=scale, axis=axis)
+
+    return across, up
+
+
+def _limit_layers(alt: Any, axes: MechanismAxes) -> list[Any]:
+    """Return what the limits exclude, shaded, and a dashed line with its name at each."""
+    from epsilens.show.offline import layer_of
+
+    def at(value: object, channel: Any) -> Any:
+        return channel(value, type="quantitative")
+
+    layers = []
+    gain, cost = LIMIT_SIGNALS
+    for signal, area, line, text, words in (
+        (
+            gain,
+            {"x": (_quantity(alt, gain), 100.0), "y": (axes.bottom, axes.top)},
+            "x",
+            {"x": _quantity(alt, gain), "y": axes.top},
+            f"'limit ' + format({gain}, '.3~g') + '%'",
+        ),
+        (
+            cost,
+            {"x": (0.0, 100.0), "y": (_quantity(alt, cost), axes.top)},
+            "y",
+            {"x": 100.0, "y": _quantity(alt, cost)},
+            f"'limit ' + ({UNIT_SIGNAL} == 'accuracy' ? format(-{cost} / 10, '+.3~g') : format({cost}, '+.3~g'))",
+        ),
+    ):
+        seen = f"{signal} == null ? 0 : "
+        base = layer_of([{}])
+        (left, right), (low, high) = area["x"], area["y"]
+        layers += [
+            base.mark_rect(color="#9a9fa8", opacity={"expr": f"{seen}0.18"}, clip=True).encode(
+                x=at(left, alt.XDatum),
+                x2=alt.X2Datum(right),
+                y=at(low, alt.YDatum),
+                y2=alt.Y2Datum(high),
+            ),
+            base.mark_rule(
+                size=1.4, strokeDash=[6, 4], color=INK, opacity={"expr": f"{seen}1"}, clip=True
+            ).encode(
+                **{line: at(_quantity(alt, signal), alt.XDatum if line == "x" else alt.YDatum)}
+            ),
+            base.mark_text(
+                text={"expr": f"{signal} == null ? '' : {words}"},
+                align="left" if line == "x" else "right",
+                baseline="top" if line == "x" else "bottom",
+                dx=18 if line == "x" else -30,
+                dy=4 if line == "x" else -4,
+                fontSize=11.5,
+                color=INK,
+                clip=True,
+            ).encode(x=at(text["x"], alt.XDatum), y=at(text["y"], alt.YDatum)),
+        ]
+    return layers
 
 
 def protection_chart(document: DecisionDocument) -> alt.LayerChart | alt.VConcatChart:
@@ -186,10 +356,14 @@ class MechanismAxes:
     ----------
     rows : list of dict
         As `mechanism_rows` gives them.
+    unit : {"mistakes", "loss"}
+        Unit of the cost.
     words : str
         The cost in words.
     limit : float or None
         Limit on the cost in this unit.
+    gain_limit : float or None
+        Limit on the advantage in per cent; one on the attack rate is turned into it.
     constant : float
         Up to about here the vertical axis is linear, then logarithmic.
     bottom, top : float
@@ -197,11 +371,23 @@ class MechanismAxes:
     """
 
     rows: list[dict[str, Any]]
+    unit: CostUnit
     words: str
     limit: float | None
+    gain_limit: float | None
     constant: float
     bottom: float
     top: float
+
+    def ticks(self) -> list[float]:
+        """Return round costs, few enough to be read."""
+        steps = [step * 10.0**power for power in range(-5, 5) for step in (1, 3)]
+        seen = [step for step in steps if step >= self.constant]
+        return [
+            *(-step for step in reversed(seen) if -step >= self.bottom),
+            0.0,
+            *(step for step in seen if step <= self.top),
+        ]
 
     def up(self, cost: float) -> float:
         """Return the height of a cost."""
@@ -249,7 +435,12 @@ def mechanism_axes(
     ends = [row[name] for row in rows for name in shown] or [0.0, 1.0]
     limit = _cost_limit(document, unit)
     top = max([*ends, constant, *([] if limit is None else [1.4 * limit])])
-    return MechanismAxes(rows, words, limit, constant, min([*ends, 0.0]), 1.05 * top)
+    # Below the lowest point there is room for its label.
+    low = min([*ends, 0.0])
+    bottom = 1.4 * low - 0.3 * constant
+    return MechanismAxes(
+        rows, unit, words, limit, _gain_limit(document), constant, bottom, 1.05 * top
+    )
 
 
 def mechanism_rows(document: DecisionDocument, unit: CostUnit) -> list[dict[str, Any]]:
@@ -274,7 +465,8 @@ def mechanism_rows(document: DecisionDocument, unit: CostUnit) -> list[dict[str,
             is_chosen = curve.mechanism == chosen.mechanism and at == chosen.epsilon
             own.append(
                 {
-                    "mechanism": TITLES[curve.mechanism],
+                    "mechanism": curve.mechanism,
+                    "title": TITLES[curve.mechanism],
                     "epsilon": at,
                     "label": f"ε = {epsilon_text(at)}"
                     if cell.group_epsilons is None
@@ -292,10 +484,10 @@ def mechanism_rows(document: DecisionDocument, unit: CostUnit) -> list[dict[str,
 
 def _labels(
     rows: list[dict[str, Any]],
-    names: list[str],
+    names: Sequence[str],
     place: Callable[[dict[str, Any]], tuple[float, float]],
     *,
-    width: int,
+    size: tuple[int, int],
 ) -> list[dict[str, Any]]:
     """Choose which names and budgets are written, and on which side, so that none covers another.
 
@@ -307,23 +499,36 @@ def _labels(
         Mechanisms, the most important first.
     place : callable
         From a row to its pixels.
-    width : int
-        Width of the plot in pixels.
+    size : (int, int)
+        Width and height of the plot in pixels.
     """
-    taken: list[tuple[float, float, float, float]] = []
+    width, height = size
+    points = {name: [place(row) for row in rows if row["mechanism"] == name] for name in names}
+    taken = [(x - 3, y - 3, x + 3, y + 3) for own in points.values() for x, y in own]
     found: list[dict[str, Any]] = []
 
-    def write(row: dict[str, Any], text: str, *, is_name: bool) -> bool:
+    def is_own(box: tuple[float, ...], name: str) -> bool:
+        """Say whether a box stands nearer to its own mechanism than to any other."""
+
+        def gap(point: tuple[float, float]) -> float:
+            beside = max(box[0] - point[0], 0.0, point[0] - box[2])
+            return math.hypot(beside, max(box[1] - point[1], 0.0, point[1] - box[3]))
+
+        nearest = {other: min(map(gap, own)) for other, own in points.items()}
+        return nearest[name] == min(nearest.values())
+
+    def write(row: dict[str, Any], text: str, *, sides: _Sides, is_name: bool) -> bool:
         x, y = place(row)
         room = text_width(text) * (1.1 if is_name else 0.9)
-        for align, dx, dy in (
-            *(("left", 9, -9), ("right", -9, 13), ("left", 9, 13), ("right", -9, -9)),
-        ):
+        for align, dx, dy in sides:
             left = x + dx - (room if align == "right" else 0)
             box = (left, y - dy - 8, left + room, y - dy + 8)
-            if left < 0 or box[2] > width + 30:
+            if left < 0 or box[2] > width + 12 or box[1] < 2 or box[3] > height - _LIMIT_ROOM:
                 continue
-            if all(box[0] > b[2] or box[2] < b[0] or box[1] > b[3] or box[3] < b[1] for b in taken):
+            is_free = all(
+                box[0] > b[2] or box[2] < b[0] or box[1] > b[3] or box[3] < b[1] for b in taken
+            )
+            if is_free and (not is_name or is_own(box, row["mechanism"])):
                 taken.append(box)
                 found.append(
                     {**row, "label": text, "align": align, "dx": dx, "dy": dy, "is_name": is_name}
@@ -332,17 +537,18 @@ def _labels(
         return False
 
     own = {name: [row for row in rows if row["mechanism"] == name] for name in names}
-    taken += [(x - 3, y - 3, x + 3, y + 3) for row in rows for x, y in (place(row),)]
     for row in rows:
         if row["chosen"]:
-            write(row, row["label"], is_name=False)
+            write(row, row["label"], sides=_NEAR, is_name=False)
     for name in names:
-        any(write(row, name, is_name=True) for row in own[name])
+        for sides in (_NEAR, _FAR):
+            if any(write(row, row["title"], sides=sides, is_name=True) for row in own[name]):
+                break
     for name in names:
         step = max(1, len(own[name]) // 4)
         for row in own[name] if name == names[0] else own[name][::step]:
             if not row["chosen"]:
-                write(row, row["label"], is_name=False)
+                write(row, row["label"], sides=_NEAR, is_name=False)
     return found
 
 
@@ -350,6 +556,17 @@ def _end(cell: MechanismCell, field: str, end: str) -> float:
     """Return one end of the range of a cost; the cost itself without one."""
     found = getattr(cell, f"{field}_{end}")
     return float(getattr(cell, field) if found is None else found)
+
+
+def _gain_limit(document: DecisionDocument) -> float | None:
+    """Return the limit on the attack as an advantage in per cent; None if there is none."""
+    chosen = document.recommendation
+    if chosen.max_advantage is not None:
+        return 100.0 * chosen.max_advantage
+    known = document.risk.cells[0].answer_inference_baseline_high if document.risk.cells else None
+    if chosen.max_attack_rate is None or known is None or known >= 1.0:
+        return None
+    return max(0.0, 100.0 * (chosen.max_attack_rate - known) / (1.0 - known))
 
 
 def _cost_limit(document: DecisionDocument, unit: CostUnit) -> float | None:
@@ -360,42 +577,19 @@ def _cost_limit(document: DecisionDocument, unit: CostUnit) -> float | None:
     return None if chosen.max_accuracy_loss is None else 10.0 * chosen.max_accuracy_loss
 
 
-def _shading(
-    alt: Any,
-    document: DecisionDocument,
-    limit: float | None,
-    across: Any,
-    up: Any,
-    bottom: float,
-    top: float,
-) -> list[Any]:
-    """Return what the limits exclude, shaded."""
-    from epsilens.show.offline import layer_of
+def spoken_mechanisms(document: DecisionDocument) -> str:
+    """Say in words what the chart shows of every mechanism.
 
-    layers = []
-    chosen = document.recommendation
-    corner = {"advantage": 0.0, "right": 100.0, "cost": bottom, "top": top}
-    if chosen.max_advantage is not None:
-        layers.append({**corner, "advantage": 100.0 * chosen.max_advantage})
-    if limit is not None:
-        layers.append({**corner, "cost": limit})
-    return [
-        layer_of([rectangle])
-        .mark_rect(color="#9a9fa8", opacity=0.18, clip=True)
-        .encode(x=across, x2="right:Q", y=up("cost"), y2="top:Q")
-        for rectangle in layers
-    ]
-
-
-def _spoken(document: DecisionDocument) -> list[str]:
-    """Say in words what the chart shows of every mechanism."""
-    said = []
+    Examples
+    --------
+    >>> from epsilens.document import example_document
+    >>> spoken_mechanisms(example_document("decision"))[-61:]
+    'Randomised response: advantage 46.2 % to 76.2 %.'
+    """
+    said = [document.recommendation.sentence]
     for curve in document.mechanisms:
-        cells = [cell for cell in curve.cells if cell.advantage is not None]
-        if cells:
-            first, last = cells[0], cells[-1]
-            said.append(
-                f"{TITLES[curve.mechanism].capitalize()}: advantage {100 * (first.advantage or 0):.3g} % to "
-                f"{100 * (last.advantage or 0):.3g} %."
-            )
-    return said
+        shares = [100 * cell.advantage for cell in curve.cells if cell.advantage is not None]
+        if shares:
+            title = sentence_case(TITLES[curve.mechanism])
+            said.append(f"{title}: advantage {shares[0]:.3g} % to {shares[-1]:.3g} %.")
+    return " ".join(said)

@@ -9,7 +9,8 @@ wraps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,10 +52,20 @@ from epsilens.show.risk import (
 
 CHOSEN_SIGNAL = "chosen_epsilon"
 ACCEPTED_SIGNAL = "accepted_loss"
+"""The limit on the cost, in the unit of the chart."""
 FEARED_SIGNAL = "feared_rate"
-_LEFT, _RIGHT, _HEAD = 58, 14, 30
+LABELLED_SIGNAL = "labelled"
+"""Whether lines are named beside their ends; a narrow page has a key instead."""
+LABEL_ROOM = 118
+"""Pixels to the right of a plot whose lines are named."""
+_LINE_HEIGHT = 14
+EDGE = 14
+"""Pixels to the right of a plot whose lines are not named."""
+_LEFT, _HEAD = 58, 30
 _AXIS, _AXIS_AND_TITLE = 10, 44
 _WIDTH = 600
+_HEIGHT = 190
+"""Height of one of two plots in pixels."""
 _HEADINGS = {
     "answer": "answers guessed (%)",
     "answers": "answers guessed, all of them at once (%)",
@@ -68,7 +79,7 @@ def page_chart(
     *,
     outcome: Outcome = "loss",
     epsilon: float,
-    max_loss_increase: float | None = None,
+    limit: float | None = None,
     budgets: Sequence[float] | None = None,
     is_lowest: bool = True,
     height: int = 300,
@@ -79,12 +90,13 @@ def page_chart(
     ----------
     document : WhatIfDocument
         The what-if to draw.
-    outcome : {"loss", "accuracy", "auc", "loss_gap", "accuracy_gap"}
+    outcome : {"mistakes", "accuracy", "loss", "auc", "loss_gap", "accuracy_gap"}
         What is drawn upwards.
     epsilon : float in (0, inf)
         Where the movable line stands at first.
-    max_loss_increase : float, optional
-        Where the line of the accepted loss stands at first; the page can add and move it.
+    limit : float, optional
+        Where the line of the limit on the cost stands at first, in the unit of the chart; the page can add and
+        move it.
     budgets : sequence of float, optional
         All budgets that the axis has to show, if there are more than the document's.
     is_lowest : bool
@@ -116,8 +128,19 @@ def page_chart(
     )
     spec = _bare(plot.chart, is_lowest=is_lowest)
     spec["description"] = spoken_description(document, plot.rows, plot.groups, outcome)
-    if outcome == "loss":
-        _add_limit(spec, ACCEPTED_SIGNAL, max_loss_increase, words="acceptable loss: ")
+    names = group_names(document)
+    if len(names) > 1:
+        _name_ends(
+            spec,
+            [
+                (row["label"], SHADES[names.index(row["group"]) % len(SHADES)], row["change"])
+                for row in _last_rows(plot.rows)
+            ],
+            height,
+        )
+    if outcome in LIMITED:
+        words = "" if limit is None else f"limit {limit:.10g}"
+        _add_limit(spec, ACCEPTED_SIGNAL, limit, words=words)
     moves = len({row["epsilon"] for row in plot.rows}) > 1
     heading = change_title(document, outcome)
     return _compiled(spec, heading, epsilon if moves else None, is_lowest=is_lowest)
@@ -129,6 +152,7 @@ def risk_page_chart(
     attack: Attack = "answer",
     epsilon: float,
     max_attack_rate: float | None = None,
+    limit_words: str = "",
     budgets: Sequence[float] | None = None,
     height: int = 260,
 ) -> dict[str, Any]:
@@ -144,6 +168,8 @@ def risk_page_chart(
         Where the movable line stands at first.
     max_attack_rate : float in (0, 1), optional
         Where the line of the attack limit stands at first; the page can add and move it.
+    limit_words : str
+        What is written beside it.
     budgets : sequence of float, optional
         All budgets that the axis has to show, if there are more than the document's.
     height : int
@@ -176,13 +202,67 @@ def risk_page_chart(
     )
     spec = _bare(plot, is_lowest=True)
     spec["description"] = spoken_panel(panel, rows)
+    last = max(rows, key=lambda row: float(row["epsilon"]))
+    _name_ends(spec, [(line.short, line.colour, last[line.field]) for line in panel.series], height)
     if attack == "answer":
         start = None if max_attack_rate is None else float(f"{100 * max_attack_rate:.10g}")
-        _add_limit(spec, FEARED_SIGNAL, start, words="attack limit: ", unit="%", most=100.5)
+        _add_limit(spec, FEARED_SIGNAL, start, words=limit_words, most=100.5)
     moves = len({row["epsilon"] for row in rows}) > 1
     together = attack == "answer" and len(document.protect) > 1
     heading = _HEADINGS["answers" if together else attack]
     return _compiled(spec, heading, epsilon if moves else None, is_lowest=True)
+
+
+LIMITED: frozenset[Outcome] = frozenset({"mistakes", "loss"})
+"""Costs that can be limited."""
+
+
+def _last_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the row of every group at its largest budget."""
+    return list({row["group"]: row for row in rows if row["change"] is not None}.values())
+
+
+def _name_ends(
+    spec: dict[str, Any], ends: Sequence[tuple[str, str, float | None]], height: int
+) -> None:
+    """Name lines beside their right ends, none over another: words, colour and last number of each."""
+    known = sorted(
+        ((words, colour, value) for words, colour, value in ends if words and value is not None),
+        key=lambda end: -end[2],
+    )
+    low, high = next(
+        layer["encoding"]["y"]["scale"]["domain"]
+        for layer in spec["layer"]
+        if "scale" in layer.get("encoding", {}).get("y", {})
+    )
+    spec["params"].append({"name": LABELLED_SIGNAL, "value": False})
+    wanted = [height * (high - value) / (high - low) for _, _, value in known]
+    places = list(wanted)
+    for n in range(1, len(places)):
+        places[n] = max(places[n], places[n - 1] + _LINE_HEIGHT)
+    # Pushed below the plot they move up again, from the last one.
+    for n in reversed(range(len(places))):
+        most = height if n == len(places) - 1 else places[n + 1] - _LINE_HEIGHT
+        places[n] = min(places[n], most)
+    for (words, colour, value), place, own in zip(known, places, wanted, strict=True):
+        spec["layer"].append(
+            {
+                "name": "halo",
+                "data": {"values": [{}]},
+                "mark": {
+                    "type": "text",
+                    "text": {"expr": f"{LABELLED_SIGNAL} ? {json.dumps(words)} : ''"},
+                    "align": "left",
+                    "dy": place - own,
+                    "fontSize": 12,
+                    "color": colour,
+                },
+                "encoding": {
+                    "x": {"value": {"expr": "width + 8"}},
+                    "y": {"datum": value, "type": "quantitative"},
+                },
+            }
+        )
 
 
 def _bare(chart: Any, *, is_lowest: bool) -> dict[str, Any]:
@@ -196,7 +276,7 @@ def _bare(chart: Any, *, is_lowest: bool) -> dict[str, Any]:
     spec["autosize"] = "none"
     spec["padding"] = {
         "left": _LEFT,
-        "right": _RIGHT,
+        "right": EDGE,
         "top": _HEAD,
         "bottom": _AXIS_AND_TITLE if is_lowest else _AXIS,
     }
@@ -220,10 +300,9 @@ def _add_limit(
     start: float | None,
     *,
     words: str,
-    unit: str = "",
     most: float | None = None,
 ) -> None:
-    """Add a dashed line across the plot at a signal; null hides it.
+    """Add a dashed line across the plot at a signal; null hides it. Its words are in `SIGNAL_words`.
 
     The vertical axis grows to show the limit, at most to twice its length. It follows `SIGNAL_room` and not the
     limit itself, so that it stands still while somebody drags the line.
@@ -231,7 +310,8 @@ def _add_limit(
     spec["params"] += [{"name": signal, "value": start}, {"name": f"{signal}_room", "value": start}]
     at = {"datum": {"expr": f"{signal} || 0"}, "type": "quantitative"}
     look = {"color": INK, "clip": True, "opacity": {"expr": f"{signal} == null ? 0 : 1"}}
-    text = {"expr": f"{signal} == null ? '' : '{words}' + format({signal}, '~r') + '{unit}'"}
+    spec["params"].append({"name": f"{signal}_words", "value": words})
+    text = {"expr": f"{signal} == null ? '' : {signal}_words"}
     spec["layer"] += [
         {
             "name": "limit",
@@ -433,7 +513,10 @@ def risk_key(document: RiskDocument, attack: Attack) -> list[KeyEntry]:
 
 
 def page_charts(
-    document: WhatIfDocument | DecisionDocument, epsilon: float, accepted: float | None
+    document: WhatIfDocument | DecisionDocument,
+    epsilon: float,
+    limits: Mapping[str, float | None],
+    limit_words: str = "",
 ) -> dict[str, Any]:
     """Make the charts of the page and the sentences that belong to them.
 
@@ -443,8 +526,10 @@ def page_charts(
         What is reported on.
     epsilon : float in (0, inf)
         Where the movable line stands at first.
-    accepted : float or None
-        Where the line of the accepted loss stands at first.
+    limits : mapping of "mistakes", "loss" and "rate" to number or None
+        Where the lines of the limits stand at first.
+    limit_words : str
+        What is written beside that of the attack.
 
     Returns
     -------
@@ -471,10 +556,10 @@ def page_charts(
             cost,
             outcome=outcome,
             epsilon=epsilon,
-            max_loss_increase=accepted if outcome == "loss" else None,
+            limit=limits.get(outcome),
             budgets=budgets,
             is_lowest=not is_decision,
-            height=240 if is_decision else 300,
+            height=_HEIGHT if is_decision else 2 * _HEIGHT,
         )
         lines = subtitle_lines(cost, *plotted_rows(cost, outcome), outcome=outcome)
         found["captions"][outcome] = " ".join(lines)
@@ -485,9 +570,10 @@ def page_charts(
                 document.risk,
                 attack=panel.name,
                 epsilon=epsilon,
-                max_attack_rate=document.recommendation.max_attack_rate,
+                max_attack_rate=limits.get("rate"),
+                limit_words=limit_words,
                 budgets=budgets,
-                height=240,
+                height=_HEIGHT,
             )
             found["risk_captions"][panel.name] = _risk_caption(document.risk, panel.name)
             keys[panel.name] = risk_key(document.risk, panel.name)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from epsilens.document import DecisionDocument
@@ -34,7 +34,6 @@ _LETTERS: dict[MechanismName, str] = {
     "dp-ebm": "B",
     "synthetic-aim": "S",
 }
-_BY_TITLE = {TITLES[name]: letter for name, letter in _LETTERS.items()}
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,7 @@ def _by_epsilon(
     places = [
         0.5 if low == high else (math.log(row["epsilon"]) - low) / (high - low) for row in rows
     ]
-    drawn = MechanismAxes(rows, axes.words, axes.limit, axes.constant, axes.bottom, axes.top)
+    drawn = replace(axes, rows=rows)
     yield from _framed(
         document,
         drawn,
@@ -230,7 +229,7 @@ def _framed(
         few += thinned(own, _MOST_POINTS) + [mark for mark in own if mark.is_chosen]
     for mark in sorted(few, key=lambda mark: (mark.is_chosen, mark.letter in best)):
         line, column = canvas.line(mark.up), canvas.column(mark.across)
-        if not mark.is_chosen and canvas.lines[line][column] in _BY_TITLE.values():
+        if not mark.is_chosen and canvas.lines[line][column] in _LETTERS.values():
             # What would hide another letter stands beside it.
             beside = (one for one in (column + 1, column - 1) if canvas.is_free(line, one))
             column = next(beside, column)
@@ -254,7 +253,7 @@ def _marks(axes: MechanismAxes, places: Sequence[float], signs: _Signs) -> list[
         _Mark(
             place,
             axes.up(row["cost"]),
-            _BY_TITLE[row["mechanism"]],
+            _LETTERS[row["mechanism"]],
             row["chosen"],
             row["label"].replace("ε", signs.epsilon),
         )
@@ -358,10 +357,10 @@ def _legend(
     document: DecisionDocument, axes: MechanismAxes, signs: _Signs, width: int
 ) -> Iterator[str]:
     """Name the letters and the mark, the recommended mechanism first."""
-    titles = list(dict.fromkeys(row["mechanism"] for row in axes.rows))
-    best = TITLES[document.recommendation.mechanism]
-    titles.sort(key=lambda title: title != best)
-    items = [f"{_BY_TITLE[title]} {title}" for title in titles]
+    names = list(dict.fromkeys(row["mechanism"] for row in axes.rows))
+    best = document.recommendation.mechanism
+    names.sort(key=lambda name: name != best)
+    items = [f"{_LETTERS[name]} {TITLES[name]}" for name in names]
     if any(row["chosen"] for row in axes.rows):
         items.insert(0, f"{signs.chosen} recommended")
     line = ""

@@ -21,13 +21,15 @@ from epsilens.document import (
     to_dict,
 )
 from epsilens.document.annexes import Annex, RegistryEntry, annexes
-from epsilens.document.decision import answer_title
+from epsilens.document.clauses import MORE_MISTAKES
+from epsilens.document.decision import TITLES, answer_title
 from epsilens.document.view import view
 from epsilens.document.wording import (
     ATTACKER,
     EVERYBODY,
     FEWEST_RUNS,
     OUTCOME_NAMES,
+    Outcome,
     axis_budget,
     cost_type,
     epsilon_text,
@@ -41,8 +43,14 @@ from epsilens.document.wording import (
 from epsilens.errors import InputError, InputTypeError
 from epsilens.show.decision import document_chart
 from epsilens.show.inlining import chart_library, inline_json, inline_script, security_policy
-from epsilens.show.mechanisms import mechanism_chart
-from epsilens.show.page import page_charts
+from epsilens.show.look import available_outcomes
+from epsilens.show.mechanisms import (
+    CostUnit,
+    mechanism_page_chart,
+    protection_chart,
+    spoken_mechanisms,
+)
+from epsilens.show.page import EDGE, LABEL_ROOM, page_charts
 from epsilens.show.report_data import (
     OTHERS,
     OTHERS_WARNING,
@@ -51,6 +59,8 @@ from epsilens.show.report_data import (
     gaps_of,
     group_data,
     isolated,
+    mechanism_cell_data,
+    mechanism_data,
     origin_rows,
     protected_words,
     readable_document,
@@ -64,14 +74,32 @@ if TYPE_CHECKING:
     import jinja2
 
 _ATTACK_WORDS = {
-    "answer": "the answer is guessed",
-    "answers": "all answers are guessed at once",
-    "membership": "membership is recognised",
+    "answer": "answers guessed",
+    "answers": "all answers guessed at once",
+    "membership": "members recognised",
+}
+_OUTCOME_WORDS: dict[Outcome, str] = {
+    **OUTCOME_NAMES,
+    "loss": "loss",
+    "auc": "AUC",
 }
 _RATE_STEP = 0.5
 """A dragged attack rate moves by so many percentage points."""
 _MEASURED_CONFIDENCE = 0.9
 """Confidence level of the range around a measured attack rate."""
+_EXPECTS = {
+    "mistakes": "a number of 0 or more, such as 5",
+    "loss": "a loss of 0 or more, such as 0.05",
+}
+_FACT_TITLES = {
+    "cost": "What it costs",
+    "gain": "What an attacker gains at most",
+    "unprotected": "What is not protected",
+}
+_SIZES = {"wide": (720, 400), "narrow": (290, 210)}
+"""Sizes of the chart of mechanisms in pixels, on a broad page and on a phone."""
+_LABEL_FROM = 560
+"""Width of a chart in pixels from which lines are named beside their ends."""
 _NONE, _INFINITE, _UNANSWERED = "no ε", "ε = ∞", "no estimate"
 
 
@@ -211,13 +239,15 @@ def _render(
 
     cost = document.cost
     accepted = _number(recommendation, "max_loss_increase")
+    limits = _limits(document, recommendation)
+    units = {"mistakes": MORE_MISTAKES, "loss": f"of test loss ({loss_unit(cost)})"}
     recommended = _number(recommendation, "epsilon")
     holds = recommendation is not None and bool(recommendation.get("holds", True))
     opening = _opening(document, recommendation, recommended, holds=holds)
     start, at = opening.cell, axis_budget(cost, opening.on_axis)
     # Altair would hold every part against its schema; tests do that with whole charts.
     with debug_mode(False):
-        drawn = page_charts(document, at, accepted)
+        drawn = page_charts(document, at, limits["lines"], limits["attack_words"])
     keys = drawn.pop("keys")
     groups = group_data(document, question)
     is_decision = document.risk is not None
@@ -242,17 +272,31 @@ def _render(
         "max_advantage": None if is_default else _number(recommendation, "max_advantage"),
         "groups": {group["name"]: group["cells"] for group in groups},
         "others": [(low, high) for _, low, high, _ in OTHERS] if is_decision else [],
-        "steps": {"loss": _loss_step(cost), "rate": _RATE_STEP},
+        "steps": {"loss": _loss_step(cost), "mistakes": 1, "rate": _RATE_STEP},
+        "units": units,
+        "expects": _EXPECTS,
+        "limits": limits,
+        "baseline": _baseline_high(document),
+        "own_sentence": str((recommendation or {}).get("sentence") or ""),
+        "label_room": LABEL_ROOM,
+        "label_from": _LABEL_FROM,
+        "edge": EDGE,
+        "has_labels": is_decision or len(groups) > 1,
         **drawn,
+        **_compared(document),
     }
     bundle = chart_library()
-    parts = ("numbers.js", "rule.js", "report.js")
+    parts = ("numbers.js", "rule.js", "first.js", "choice.js", "report.js")
     script = inline_script("\n".join(_source(name) for name in parts))
     named = title or f"What a privacy budget costs{' and what it buys' if is_decision else ''}"
-    outcome, protected = next(iter(drawn["charts"])), protected_words(cost, question)
+    outcome, protected = limits["outcome"], protected_words(cost, question)
     with debug_mode(False):
-        chart = document_chart(document, outcome, accepted)
-        protection = _protection(document)
+        chart = (
+            protection_chart(document)
+            if isinstance(document, DecisionDocument)
+            else document_chart(document, outcome, accepted if outcome == "loss" else None)
+        )
+    protection = _protection(document, recommendation)
     many = document.risk is not None and len(document.risk.protect) > 1
     return (
         _templates()
@@ -278,7 +322,7 @@ def _render(
             start_row=cell_data(document, start, question),
             chart_words=drawn["charts"][outcome]["description"],
             caption=drawn["captions"][outcome],
-            outcomes=[(name, OUTCOME_NAMES[name]) for name in drawn["charts"]],
+            outcomes=[(name, _OUTCOME_WORDS[name]) for name in drawn["charts"]],
             attacks=[
                 (name, _ATTACK_WORDS["answers" if many and name == "answer" else name])
                 for name in drawn["risk_charts"]
@@ -289,8 +333,10 @@ def _render(
             budget_shown=f"ε = {epsilon_text(axis_budget(cost, start))}",
             own_limits=_own_limits(document, many=many),
             own_answer=f"ε = {epsilon_text(recommended)}" if holds and recommended else _NONE,
-            advantage_limit=_advantage_words(_number(recommendation, "max_advantage"), is_default),
-            default_advantage=_advantage_words(DEFAULT_MAX_ADVANTAGE, True),
+            limits=limits,
+            units=units,
+            expects=_EXPECTS,
+            fact_titles=_FACT_TITLES,
             risk_captions=drawn["risk_captions"],
             risk_notes=None if document.risk is None else " ".join(view(document.risk).notes),
             risk_chart_words=next(
@@ -299,8 +345,6 @@ def _render(
             keys=keys,
             recommendation=recommendation,
             lever=getattr(document, "lever", None),
-            accepted=_typed(accepted),
-            feared=_typed(_number(recommendation, "max_attack_rate"), 100.0),
             measured=_may_be_measured(document),
             steps=data["steps"],
             is_recommended=advised
@@ -319,11 +363,12 @@ def _render(
                 for name in NUMBER_TYPES
                 if name != "proven given b" or is_decision
             ],
-            limits=unprotected(
+            unprotected=unprotected(
                 protected,
                 is_model_release=is_model_release(cost),
                 attacks=document.risk,
                 risk=risk_at(document, start),
+                chosen=document.recommendation if isinstance(document, DecisionDocument) else None,
             ),
             others=[
                 (name, f"{low:g}" if low == high else f"{low:g} to {high:g}", source)
@@ -345,24 +390,107 @@ def _annexes(
     return list(annexes(document, data=str(data) if data else None))
 
 
-def _protection(document: WhatIfDocument | DecisionDocument) -> dict[str, Any] | None:
-    """Return the answer among several mechanisms; None where randomised response alone was asked about."""
-    import vl_convert
+def _compared(document: WhatIfDocument | DecisionDocument) -> dict[str, Any]:
+    """Return what the page needs to compare mechanisms: their numbers, and the chart at two widths."""
+    if not isinstance(document, DecisionDocument) or not document.is_comparison:
+        return {"mechanisms": [], "mechanism_charts": {}}
+    from altair.utils.schemapi import debug_mode
 
+    shown = document.answered()
+    settings, chosen = document.provenance.settings, document.recommendation
+    has_mistakes = any(
+        cell.accuracy_change is not None for curve in shown.mechanisms for cell in curve.cells
+    )
+    drawable: tuple[CostUnit, ...] = ("mistakes", "loss") if has_mistakes else ("loss",)
+    with debug_mode(False):
+        charts = {
+            unit: {
+                width: mechanism_page_chart(document, unit, size=size)
+                for width, size in _SIZES.items()
+            }
+            for unit in drawable
+        }
+    return {
+        "mechanisms": mechanism_data(document),
+        "mechanism_charts": charts,
+        "chosen": {
+            "mechanism": chosen.mechanism,
+            "epsilon": chosen.epsilon,
+            "sentence": chosen.sentence,
+        },
+        "trust": settings.get("trust") or chosen.trust,
+        "protects": settings.get("protects") or chosen.protects,
+        "named": settings.get("mechanisms"),
+        "is_cost_known": not any(note.code == "columns-not-declared" for note in document.notes),
+    }
+
+
+def _protection(
+    document: WhatIfDocument | DecisionDocument, recommendation: Mapping[str, object] | None
+) -> dict[str, Any] | None:
+    """Return the answer among several mechanisms; None where randomised response alone was asked about."""
     if not isinstance(document, DecisionDocument) or not document.is_comparison:
         return None
-    chosen = document.recommendation
-    chart = mechanism_chart(document, with_title=False, width=640)
+    chosen, settings = document.recommendation, document.provenance.settings
+    cell = document.chosen_cell()
+    curve = next(one for one in document.mechanisms if one.mechanism == chosen.mechanism)
     return {
         "sentence": chosen.sentence,
         "details": chosen.details,
         "command": chosen.command,
-        "chart": vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[]),
+        "protects": settings.get("protects") or chosen.protects,
+        "trust": settings.get("trust") or chosen.trust,
+        "recommended_trust": chosen.trust,
+        "has_trust": any(curve.trust == "curator" for curve in document.mechanisms),
+        "words": spoken_mechanisms(document),
+        "facts": [] if cell is None else mechanism_cell_data(document, curve, cell)["facts"],
+        "curves": [
+            {"name": curve.mechanism, "title": TITLES[curve.mechanism]}
+            for curve in document.mechanisms
+        ],
         "others": [
             {"title": answer_title(other), "reason": other.reason}
             for other in document.alternatives
         ],
     }
+
+
+def _limits(
+    document: WhatIfDocument | DecisionDocument, recommendation: Mapping[str, object] | None
+) -> dict[str, Any]:
+    """Return the limits as they stand in the boxes, where their lines are, and the cost that is drawn first."""
+    loss = _number(recommendation, "max_loss_increase")
+    accuracy = _number(recommendation, "max_accuracy_loss")
+    rate = _number(recommendation, "max_attack_rate")
+    advantage = _number(recommendation, "max_advantage")
+    before = _baseline_high(document)
+    outcomes = available_outcomes(document.cost)
+    by_loss = loss is not None or "mistakes" not in outcomes
+    line = rate
+    if advantage is not None and before is not None:
+        line = before + (1.0 - before) * advantage
+    attack = _typed(advantage if rate is None else rate, 100.0)
+    guessed = " become guessable" if rate is None else ""
+    return {
+        "attack_words": f"limit {attack}%{guessed}" if attack else "",
+        "cost_kind": "loss" if by_loss else "mistakes",
+        "cost": _typed(loss) if by_loss else _typed(accuracy, 10.0),
+        "attack_kind": "advantage" if rate is None else "rate",
+        "attack": attack,
+        "is_default": recommendation is not None and bool(recommendation.get("is_default")),
+        "outcome": "loss" if by_loss and "loss" in outcomes else next(iter(outcomes), "loss"),
+        "lines": {
+            "loss": loss,
+            "mistakes": None if accuracy is None else 10.0 * accuracy,
+            "rate": line,
+        },
+    }
+
+
+def _baseline_high(document: WhatIfDocument | DecisionDocument) -> float | None:
+    """Return the upper bound of what everybody else's data give away; None where it was not measured."""
+    cells = document.risk.cells if isinstance(document, DecisionDocument) else []
+    return cells[0].answer_inference_baseline_high if cells else None
 
 
 def _may_be_measured(document: WhatIfDocument | DecisionDocument) -> bool:
@@ -373,11 +501,6 @@ def _may_be_measured(document: WhatIfDocument | DecisionDocument) -> bool:
     # Documents without the setting say whether proof alone was asked for.
     asked = settings.get("measured", settings.get("proven_only") is False) is True
     return asked and document.recommendation.confidence <= _MEASURED_CONFIDENCE
-
-
-def _advantage_words(limit: float | None, is_default: bool) -> str:
-    """Write a limit on the advantage; nothing where there is none."""
-    return f"{_typed(limit)} (our default)" if limit is not None and is_default else _typed(limit)
 
 
 def _loss_step(document: WhatIfDocument) -> float:
@@ -417,11 +540,14 @@ def _own_limits(document: WhatIfDocument | DecisionDocument, *, many: bool) -> s
     if chosen.max_loss_increase is not None:
         limit = f"{chosen.max_loss_increase:.10g} {loss_unit(document.cost)}"
         said.append(f"a rise of the test loss of at most {limit}")
+    if chosen.max_accuracy_loss is not None:
+        said.append(f"at most {10 * chosen.max_accuracy_loss:.10g} {MORE_MISTAKES}")
     if chosen.max_attack_rate is not None:
         at_once = ", all of them at once" if many else ""
         said.append(f"at most {100 * chosen.max_attack_rate:.10g}\u00a0% guessed{at_once}")
     if chosen.max_advantage is not None:
-        shown = _advantage_words(chosen.max_advantage, chosen.is_default)
+        ours = " (our default)" if chosen.is_default else ""
+        shown = f"{chosen.max_advantage:.10g}{ours}"
         said.append(f"an advantage of at most {shown}")
     return " and ".join(said)
 

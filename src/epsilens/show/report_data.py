@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 from epsilens.document import (
     DecisionDocument,
+    MechanismCell,
+    MechanismCurve,
     Provenance,
     Recommendation,
     RiskCell,
@@ -24,14 +26,18 @@ from epsilens.document import (
     WhatIfDocument,
 )
 from epsilens.document.clauses import (
+    COST_UNKNOWN,
     baseline_text,
     ceiling_is_open,
     face_value_text,
+    loss_moves_text,
+    mistakes_text,
     outcome_interval,
     outcome_text,
     proof_text,
     range_text,
 )
+from epsilens.document.decision import TITLES
 from epsilens.document.decision import risk_at as attack_at
 from epsilens.document.sentences import (
     assessment_paragraph,
@@ -41,8 +47,9 @@ from epsilens.document.sentences import (
     holder_text,
     is_attacked,
     outside_sentence,
+    protection_sentence,
 )
-from epsilens.document.view import Line, Row, Table, attack_rows, cost_rows, view
+from epsilens.document.view import Line, Row, Table, attack_rows, cell_facts, cost_rows, view
 from epsilens.document.wording import (
     GAP_MEANINGS,
     GAPS,
@@ -52,8 +59,10 @@ from epsilens.document.wording import (
     answers_text,
     at_most_text,
     axis_budget,
+    change_text,
     cost_type,
     epsilon_text,
+    group_budgets_text,
     group_names,
     loss_decimals,
     loss_text,
@@ -62,6 +71,7 @@ from epsilens.document.wording import (
     percent_text,
     protected_text,
     seconds_text,
+    sentence_case,
     spending_text,
     whole_group,
     whom_text,
@@ -212,10 +222,18 @@ def cell_data(
         shown[f"expected_{outcome}"] = (
             outcome_text(cost, cell, outcome, is_mean=True) if is_range else None
         )
+    shown["mistakes_high"] = _mistakes_high(cost, cell)
+    shown["long_sentence"] = shown["sentence"]
+    shown["facts"] = _cost_facts(cost, cell)
     if isinstance(document, DecisionDocument) and cell.group == whole_group(cost):
         risk, data = risk_at(document, cell), (question or {}).get("data")
         shown["holder"] = holder_text(cell, risk, many=len(document.risk.protect) > 1)
-        shown["sentence"] = decision_sentence(document, cell, risk)
+        shown["long_sentence"] = decision_sentence(document, cell, risk)
+        curve = MechanismCurve.of_randomised_response(cost, document.risk).answered()
+        own = next((one for one in curve.cells if one.budget == own_budget(cell)), None)
+        if own is not None:
+            told = mechanism_cell_data(document, curve, own, named=spending_text(cost, cell))
+            shown |= {key: told[key] for key in ("sentence", "rate_sentence", "facts")}
         shown["paragraph"] = assessment_paragraph(
             document, cell, risk, data=str(data) if data else None
         )
@@ -223,6 +241,164 @@ def cell_data(
             shown["risk"] = _risk_data(document, risk)
             shown["face_value"] = face_value_text(document.risk, risk)
     return shown
+
+
+def mechanism_data(document: DecisionDocument) -> list[dict[str, Any]]:
+    """Give every mechanism with its budgets, as the page compares them.
+
+    Returns
+    -------
+    list of dict
+        name, title, trust, protects and cells (see `mechanism_cell_data`), ε ascending.
+
+    Examples
+    --------
+    >>> from epsilens.document import example_document
+    >>> [curve["title"] for curve in mechanism_data(example_document("decision"))]
+    ['randomised response']
+    """
+    return [
+        {
+            "name": curve.mechanism,
+            "title": TITLES[curve.mechanism],
+            "trust": curve.trust,
+            "protects": curve.protects,
+            "cells": [
+                mechanism_cell_data(document, curve, cell)
+                for cell in curve.cells
+                if cell.budget is not None and cell.advantage is not None
+            ],
+        }
+        for curve in document.answered().mechanisms
+    ]
+
+
+def mechanism_cell_data(
+    document: DecisionDocument,
+    curve: MechanismCurve,
+    cell: MechanismCell,
+    *,
+    named: str | None = None,
+) -> dict[str, Any]:
+    """Give what the page shows of one budget of a mechanism, and the numbers that limits are compared with.
+
+    Parameters
+    ----------
+    document : DecisionDocument
+    curve : MechanismCurve
+    cell : MechanismCell
+        One of its cells, without costs if it failed its checks.
+    named : str, optional
+        Budget in words.
+
+    Examples
+    --------
+    >>> from epsilens.document import example_document
+    >>> document = example_document("decision")
+    >>> curve = document.mechanisms[0]
+    >>> mechanism_cell_data(document, curve, curve.cells[0])["sentence"]
+    'Randomise the answers at ε = 1. At most 46.2% of the answers that the rest of the data do not give
+    away become guessable (proven). The test loss changes by +0.0400 (estimated).'
+    """
+    at = epsilon_text(cell.budget) if cell.budget is not None else NOTHING
+    if cell.group_epsilons is not None:
+        at = group_budgets_text(cell.group_epsilons)
+    named = named or (at if cell.group_epsilons is not None else f"ε = {at}")
+    kind, several = document.cost_type_at(curve.mechanism, cell), len(document.risk.protect) > 1
+
+    def said(*, by_rate: bool) -> str:
+        return protection_sentence(
+            curve.mechanism, cell, named=named, kind=kind, by_rate=by_rate, several=several
+        )
+
+    low, loss_high = cell.accuracy_change_low, cell.loss_change_high
+    return {
+        "epsilon": at,
+        "budget": cell.budget,
+        "sentence": said(by_rate=False),
+        "rate_sentence": said(by_rate=True),
+        "facts": [
+            {
+                "key": row.key,
+                "title": row.title,
+                "text": f"{row.text}.",
+                "kind": row.kind,
+                "note": _fact_note(document, cell, row.key),
+            }
+            for row in cell_facts(document, curve, cell)
+        ],
+        "mistakes": None if cell.accuracy_change is None else -1000.0 * cell.accuracy_change,
+        "mistakes_high": None if low is None else -1000.0 * low,
+        "loss": cell.loss_change,
+        "high": loss_high if loss_high is not None and math.isfinite(loss_high) else None,
+        "high_text": change_text(loss_high),
+        "risk": {
+            "advantage_value": cell.advantage,
+            "advantage": at_most_text(cell.advantage),
+            "ceiling_value": cell.attack_rate_ceiling,
+            "high_value": None,
+        },
+    }
+
+
+def _fact_note(document: DecisionDocument, cell: MechanismCell, key: str) -> str | None:
+    """Return the second line of a fact: the range of the cost, or the ceiling of all answers guessed."""
+    if key == "cost" and cell.trusted:
+        return _range_note(
+            cell.accuracy_change_low,
+            cell.accuracy_change_high,
+            cell.loss_change_low,
+            cell.loss_change_high,
+        )
+    first = document.risk.cells[0] if document.risk.cells else None
+    before = None if first is None else baseline_text(first)
+    if key == "gain" and cell.attack_rate_ceiling is not None and before is not None:
+        return (
+            f"Of all answers an attacker guesses at most {at_most_text(cell.attack_rate_ceiling)}; from "
+            f"everybody else's data alone up to {before}."
+        )
+    return None
+
+
+def _range_note(
+    accuracy_low: float | None,
+    accuracy_high: float | None,
+    loss_low: float | None,
+    loss_high: float | None,
+) -> str | None:
+    """Return the range of nine releases in ten: in mistakes where they are known, else in loss."""
+    if accuracy_low is not None and accuracy_high is not None:
+        few, many = round(-1000 * accuracy_high), round(-1000 * accuracy_low)
+        return f"Nine in ten releases: {_count_text(few)} to {_count_text(many)}."
+    if loss_low is not None and loss_high is not None:
+        return f"Nine in ten releases: {change_text(loss_low)} to {change_text(loss_high)}."
+    return None
+
+
+def _count_text(mistakes: int) -> str:
+    """Write a number of mistakes against those before."""
+    return f"{abs(mistakes)} {'fewer' if mistakes < 0 else 'more'}" if mistakes else "no change"
+
+
+def _cost_facts(cost: WhatIfDocument, cell: WhatIfCell) -> list[dict[str, Any]]:
+    """Return the cost of one budget as a fact; what an attacker gets was not asked of it."""
+    fact = {"key": "cost", "title": "What it costs", "kind": None, "note": None}
+    if not cell.trusted or cell.loss_change is None:
+        return [fact | {"text": f"{COST_UNKNOWN}."}]
+    known = outcome_interval(cost, cell, "accuracy")
+    low, high = (None, None) if known is None else (known.low, known.high)
+    text = loss_moves_text(cell.loss_change)
+    if cell.accuracy_change is not None:
+        text = mistakes_text(round(-1000 * cell.accuracy_change))
+    note = _range_note(low, high, cell.loss_change_low, cell.loss_change_high)
+    told = {"text": f"{sentence_case(text)}.", "kind": cost_type(cost, cell), "note": note}
+    return [fact | told]
+
+
+def _mistakes_high(cost: WhatIfDocument, cell: WhatIfCell) -> float | None:
+    """Return the mistakes in 1,000 that one release stays below with 95 %; None if they are not known."""
+    known = outcome_interval(cost, cell, "accuracy") if cell.trusted else None
+    return None if known is None or known.low is None else -1000.0 * known.low
 
 
 def _risk_data(document: DecisionDocument, risk: RiskCell) -> dict[str, Any]:
@@ -388,6 +564,7 @@ def unprotected(
     is_model_release: bool = False,
     attacks: RiskDocument | None = None,
     risk: RiskCell | None = None,
+    chosen: Recommendation | None = None,
 ) -> list[tuple[str, str]]:
     """List what a privacy budget does not protect: a few words and what they mean.
 
@@ -401,6 +578,8 @@ def unprotected(
         What attackers get; with it guessing and membership are spoken of too.
     risk : RiskCell, optional
         One of its budgets, to be quoted.
+    chosen : Recommendation, optional
+        The recommended mechanism; one that trains on the true answers leaves other things open.
 
     Returns
     -------
@@ -426,6 +605,8 @@ def unprotected(
                 "is one person: somebody with several records is protected less.",
             )
         )
+    elif chosen is not None and chosen.trust == "curator":
+        said += _open_to_the_curator(chosen, attacks)
     else:
         said.append(
             (
@@ -435,7 +616,8 @@ def unprotected(
                 "them.",
             )
         )
-    if attacks is not None:
+    by_curator = chosen is not None and chosen.trust == "curator"
+    if attacks is not None and not by_curator:
         said += _measured_limits(attacks, risk)
     said.append(
         (
@@ -443,7 +625,7 @@ def unprotected(
             "Budgets add up: every further release of the same answers spends more.",
         )
     )
-    if not is_model_release:
+    if not is_model_release and not by_curator:
         said.append(
             (
                 "Who is in a group.",
@@ -460,11 +642,40 @@ def unprotected(
             "Conclusions about people in general.",
             "ε limits what one record adds to a release. It does not hide what the data say about "
             "everyone."
-            if is_model_release
+            if is_model_release or by_curator
             else "ε limits what a person's own randomised answer says of them. What the data say "
             "about people alike, they say about that person too.",
         ),
     ]
+    return said
+
+
+def _open_to_the_curator(
+    chosen: Recommendation, attacks: RiskDocument | None
+) -> list[tuple[str, str]]:
+    """Return what a mechanism leaves open that trains on the true answers."""
+    said = [
+        (
+            "From the curator.",
+            "Whoever holds the table still sees the true answers, and must keep it as safe as before.",
+        )
+    ]
+    if chosen.protects == "answer":
+        said.append(
+            (
+                "Everything but the answer.",
+                "That somebody is in the data is not hidden, nor are the other columns of their record.",
+            )
+        )
+    before = None if attacks is None or not attacks.cells else baseline_text(attacks.cells[0])
+    if before is not None:
+        said.append(
+            (
+                "What can be guessed without the answer.",
+                f"From everybody else's data an attacker guesses up to {before} of the answers (measured). No ε "
+                "can hide that.",
+            )
+        )
     return said
 
 

@@ -76,6 +76,8 @@ class Series:
     """A field that says at which rows the points stand; None: at all, which hides a dash."""
     segment: str | None = None
     """A field that numbers the stretches without a gap; None: there are no gaps."""
+    short: str = ""
+    """Words that stand beside the end of the line, where there is room."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,7 @@ def _all_panels(document: RiskDocument) -> list[Panel]:
         "asr_max",
         shape="circle",
         bar_to="asr_max_lower_bound",
+        short="most exposed",
     )
     floor = ("what chance alone reaches", "chance", "asr_max_null_q95")
     membership = "How often a person is recognised as a member of the training data"
@@ -199,6 +202,7 @@ def _all_panels(document: RiskDocument) -> list[Panel]:
                     "holder_rate",
                     shape="circle",
                     band=("holder_rate_low", "holder_rate_high"),
+                    short="holder",
                 ),
                 Series(
                     "measured: by a reader of the model (band: 9 in 10 releases)",
@@ -206,6 +210,7 @@ def _all_panels(document: RiskDocument) -> list[Panel]:
                     _READER,
                     shape="triangle-up",
                     band=("answer_inference_low", "answer_inference_high"),
+                    short="reader",
                 ),
                 Series(
                     "measured: by a reader, of people outside the training data",
@@ -213,6 +218,7 @@ def _all_panels(document: RiskDocument) -> list[Panel]:
                     _GREY,
                     (6, 3),
                     shape="square",
+                    short="outside the data",
                 ),
                 Series(
                     f"proven: at most this{' at once' if many else ''}, "
@@ -220,6 +226,7 @@ def _all_panels(document: RiskDocument) -> list[Panel]:
                     "answer_inference_ceiling",
                     INK,
                     (2, 3),
+                    short="ceiling (proven)",
                 ),
             ),
         ),

@@ -3,7 +3,9 @@
 // told what was chosen in the old one, and takes its place when it is drawn and nobody is dragging.
 import { post } from "./api.js";
 
-const CHOICES = ["group", "accepted", "feared", "measured"];
+// What is limited comes before the limit, whose number it would turn.
+const CHOICES = ["trust", "group", "feared-kind", "accepted", "feared", "measured"];
+const LIMITS = ["feared-kind", "accepted", "feared"];
 const QUIET = 500;
 
 let current = null;
@@ -68,6 +70,7 @@ export async function replaceReport(address, choices, onChoices) {
 // What was chosen in the old report is chosen in the new one; what was not touched is left to it.
 function handOver(old, next) {
   const [before, after] = [old.frame.contentDocument, next.frame.contentDocument];
+  if (old.touched.has("accepted") && before.getElementById("accepted")) next.frame.contentWindow.firstScreen.setCostKind(before.getElementById("accepted").dataset.kind);
   for (const id of CHOICES) {
     const [from, to] = [before.getElementById(id), after.getElementById(id)];
     if (!from || !to || !old.touched.has(id)) continue;
@@ -93,22 +96,30 @@ function look(report, epsilon) {
   report.isTouched = true;
 }
 
+function set(id, value) {
+  const box = current.frame.contentDocument.getElementById(id);
+  if (!box) return;
+  if (box.type === "checkbox") box.checked = value; else box.value = value ?? "";
+  announce(current, box);
+  current.touched.add(id);
+}
+
 // What was chosen in another tab is chosen here too, unless somebody is at it here.
 export function followChoices(before, after) {
   if (!current || current.isHeld || current.isPending) return;
-  const boxes = {
-    max_loss_increase: ["accepted", after.max_loss_increase],
-    max_attack_rate: ["feared", after.max_attack_rate === null ? null : Number((100 * after.max_attack_rate).toFixed(6))],
-    measured: ["measured", after.measured],
-  };
   current.isFollowing = true;
-  for (const [key, [id, value]] of Object.entries(boxes)) {
-    const box = current.frame.contentDocument.getElementById(id);
-    if (!box || before[key] === after[key]) continue;
-    if (box.type === "checkbox") box.checked = value; else box.value = value ?? "";
-    announce(current, box);
-    current.touched.add(id);
+  const { firstScreen } = current.frame.contentWindow;
+  const [byLoss, byRate] = [after.max_accuracy_loss === null, after.max_advantage === null];
+  if (["max_loss_increase", "max_accuracy_loss"].some((key) => before[key] !== after[key])) {
+    firstScreen.setCostKind(byLoss && after.max_loss_increase !== null ? "loss" : "mistakes");
+    set("accepted", byLoss ? after.max_loss_increase : 10 * after.max_accuracy_loss);
   }
+  if (["max_attack_rate", "max_advantage"].some((key) => before[key] !== after[key])) {
+    set("feared-kind", byRate && after.max_attack_rate !== null ? "rate" : "advantage");
+    const share = byRate ? after.max_attack_rate : after.max_advantage;
+    set("feared", share === null ? null : Number((100 * share).toFixed(6)));
+  }
+  if (before.measured !== after.measured) set("measured", after.measured);
   if (before.chosen_epsilon !== after.chosen_epsilon) look(current, after.chosen_epsilon);
   current.isFollowing = false;
 }
@@ -122,12 +133,23 @@ function watch(report, onChoices) {
   // Undefined where what is typed cannot be used: then nothing is kept of it.
   const number = (id) => (box(id) ? typedNumbers.read(box(id)) : null);
 
-  // Only what was touched here: what stands in the other boxes may be nobody's choice.
+  // Limits that were not touched may be nobody's choice; those that hold together are kept together.
   function read() {
     const found = {};
-    const rate = number("feared");
-    if (report.touched.has("accepted")) found.max_loss_increase = number("accepted");
-    if (report.touched.has("feared")) found.max_attack_rate = rate > 0 && rate < 100 ? rate / 100 : rate === undefined ? undefined : null;
+    const asked = LIMITS.some((id) => report.touched.has(id)) ? report.frame.contentWindow.firstScreen.read() : undefined;
+    if (asked !== undefined) {
+      const { cost, attack } = asked;
+      const is = (limit, kind, value) => (limit?.kind === kind && !limit.isDefault ? value(limit.limit) : null);
+      Object.assign(found, {
+        max_loss_increase: is(cost, "loss", (value) => value),
+        max_accuracy_loss: is(cost, "mistakes", (value) => value / 10),
+      });
+      // A report without attacks says nothing of their limit.
+      if (box("feared")) Object.assign(found, {
+        max_attack_rate: is(attack, "rate", (value) => value),
+        max_advantage: is(attack, "advantage", (value) => value),
+      });
+    }
     if (report.touched.has("measured")) found.measured = box("measured")?.checked ?? false;
     if (report.isTouched) found.chosen_epsilon = number("number");
     return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
@@ -144,7 +166,7 @@ function watch(report, onChoices) {
     inside.addEventListener(kind, (event) => {
       if (report.isFollowing) return;
       // Which outcome or attack is drawn, and for whom, is a matter of this tab alone.
-      if (!["number", "slider", "accepted", "feared", "measured"].includes(event.target.id)) {
+      if (!["number", "slider", "measured", ...LIMITS].includes(event.target.id)) {
         report.touched.add(event.target.id);
         return;
       }
@@ -168,7 +190,7 @@ function watch(report, onChoices) {
   });
   inside.addEventListener("pointerdown", (event) => {
     report.isHeld = true;
-    if (event.target.closest(".chart")) report.isTouched = true;
+    if (event.target.closest(".chart:not(.mechanisms)")) report.isTouched = true;
   });
   for (const end of ["pointerup", "pointercancel"]) {
     inside.addEventListener(end, () => {

@@ -2,10 +2,11 @@
 // The page looks numbers up, compares limits with them and moves lines; it rounds nothing.
 "use strict";
 (() => {
-  const page = JSON.parse(document.getElementById("page-data").textContent);
-  const byId = (id) => document.getElementById(id);
+  const { page, byId, write } = firstScreen;
   const [slider, number] = ["slider", "number"].map(byId);
   const isDecision = page.kind === "decision";
+  // Beside other mechanisms the first screen is theirs, and here are only the budgets of randomised response.
+  const isAside = page.mechanism_charts !== undefined && page.mechanisms.length > 0;
   const THUMB = 24;
   const NEAR = 7;
 
@@ -22,34 +23,34 @@
     risk: { picture: byId("risk-picture"), place: byId("risk-chart"), caption: byId("risk-caption"), specs: page.risk_charts, captions: page.risk_captions },
   };
   for (const plot of Object.values(plots)) Object.assign(plot, { view: null, shown: Object.keys(plot.specs)[0] });
+  plots.cost.shown = page.limits.outcome;
   const drawn = () => Object.values(plots).filter((plot) => plot.view);
 
   // The limits: typed or dragged, each a dashed line in one chart.
   const limits = {
-    accepted: { box: byId("accepted"), plot: plots.cost, belongs: "loss", signal: "accepted_loss", step: page.steps.loss, least: 0, most: Infinity },
-    feared: { box: byId("feared"), plot: plots.risk, belongs: "answer", signal: "feared_rate", step: page.steps.rate, least: page.steps.rate, most: 100 - page.steps.rate },
+    accepted: { box: isAside ? null : firstScreen.cost, plot: plots.cost, signal: "accepted_loss", least: 0, most: Infinity },
+    feared: { box: isAside ? null : firstScreen.attack, plot: plots.risk, signal: "feared_rate", least: 0.5, most: 99.5 },
   };
-  for (const [name, limit] of Object.entries(limits)) {
-    limit.grip = document.querySelector(`[data-limit=${name}]`);
-    limit.first = limit.box ? limit.box.value : "";
-  }
+  for (const [name, limit] of Object.entries(limits)) limit.grip = document.querySelector(`[data-limit=${name}]`);
+  // A limit is drawn in the chart of its own unit, and the attack limit as a share of all answers.
+  limits.accepted.isDrawn = () => plots.cost.shown === firstScreen.cost?.dataset.kind;
+  limits.accepted.onAxis = limits.accepted.typed = (value) => value;
+  limits.feared.isDrawn = () => plots.risk.shown === "answer";
+  limits.feared.onAxis = (value) => (firstScreen.attackKind.value === "rate" ? value : firstScreen.share(value, "rate"));
+  limits.feared.typed = (value) => (firstScreen.attackKind.value === "rate" ? value : firstScreen.share(value, "advantage"));
   const measuredCounts = byId("measured");
 
   const drawable = () => page.groups[group].filter((cell) => cell.budget !== null);
 
   // Budgets outside the axis, as infinity, have no number there.
   const keyOf = (cell) => cell.budget ?? cell.outside;
-  const isChanged = () => Object.values(limits).some((limit) => limit.box && read(limit) !== typedNumbers.parse(limit.first)) ||
-    (measuredCounts !== null && measuredCounts.checked !== measuredCounts.defaultChecked);
+  const isChanged = () => !isAside && (firstScreen.isChanged() ||
+    (measuredCounts !== null && measuredCounts.checked !== measuredCounts.defaultChecked));
   const typed = (cell) => (cell.budget === null ? "" : cell.epsilon);
 
   function nearest(budget) {
     const far = (cell) => Math.abs(Math.log(cell.budget / budget));
     return drawable().reduce((best, cell) => (far(cell) < far(best) ? cell : best));
-  }
-
-  function write(id, text) {
-    if (byId(id)) byId(id).textContent = text;
   }
 
   function show(cell, instead = "") {
@@ -59,7 +60,11 @@
     slider.value = cell.budget === null ? (cell.outside === "inf" ? slider.max : slider.min) : Math.log10(cell.budget);
     slider.setAttribute("aria-valuetext", `ε = ${cell.epsilon}`);
     if (document.activeElement !== number) number.value = typed(cell);
-    for (const id of ["epsilon", "record_epsilon", "sentence", "loss"]) write(id, cell[id]);
+    for (const id of ["epsilon", "record_epsilon", "loss"]) write(id, cell[id]);
+    write("long-sentence", cell.long_sentence);
+    write("sentence", sentenceOf(cell));
+    write("figures-title", `All numbers at ε = ${cell.epsilon}`);
+    if (!isAside) firstScreen.showFacts(cell.facts);
     write("fact", cell.face_value ?? "");
     for (const part of document.querySelectorAll("[data-cost-type]")) {
       part.textContent = cell.cost_type;
@@ -81,6 +86,13 @@
     mark();
   }
 
+  // The document's own words where its own limits hold.
+  function sentenceOf(cell) {
+    const isOwn = !isAside && isDecision && !isChanged() && page.recommended === keyOf(cell) && group === page.start.group;
+    if (isOwn) return page.own_sentence;
+    return (!isAside && firstScreen.attackKind?.value === "rate" && cell.rate_sentence) || cell.sentence;
+  }
+
   // The large type, and whether the words on the limits are of the budget shown.
   function tell() {
     const isSolved = solved !== null && solved.cell === current;
@@ -91,11 +103,11 @@
     byId("named").hidden = instead !== "";
     byId("fact").hidden = instead !== "" || !current.face_value;
     byId("big").classList.toggle("faint", instead !== "" || (isSolved && solved.isDoubtful));
-    byId("looking").hidden = instead === "" || !current.trusted;
+    if (byId("looking")) byId("looking").hidden = instead === "" || !current.trusted;
     write("looked", `ε = ${current.epsilon}`);
     byId("outside").hidden = current.outside === null;
-    byId("recommended").hidden = instead !== "" || isChanged() || page.recommended !== keyOf(current) || group !== page.start.group;
-    const words = byId("within");
+    if (byId("recommended")) byId("recommended").hidden = instead !== "" || isChanged() || page.recommended !== keyOf(current) || group !== page.start.group;
+    const words = isAside ? null : byId("within");
     if (!words || solved === null) {
       if (byId("elsewhere")) byId("elsewhere").hidden = true;
       return;
@@ -104,7 +116,6 @@
     const isChoice = !isDecision || group === page.everybody;
     const text = solved.words + (solved.words && stale && isChoice ? " The budget shown is another." : "");
     if (words.textContent !== text) words.textContent = text;
-    if (!byId("reset")) return;
     byId("reset").hidden = !stale && !isChanged();
     // Not spoken: the sentence below is, at every step.
     byId("elsewhere").hidden = !stale || solved.words !== "";
@@ -131,7 +142,7 @@
     write("assessment", paragraph ?? "");
     write("assessed", cell.epsilon);
     write("copied", "");
-    byId("held").hidden = !cell.holder;
+    if (byId("held")) byId("held").hidden = !cell.holder;
     write("holder", cell.holder ?? "");
   }
 
@@ -161,9 +172,15 @@
     return [box.left + plot.view.padding().left, box.top + plot.view.padding().top];
   };
 
+  // Lines are named beside their ends where there is room; else there is a key.
+  const hasSignal = (plot, name) => plot.specs[plot.shown].signals.some((signal) => signal.name === name);
+
   function fit(plot) {
-    const padding = plot.view.padding();
-    return plot.view.width(Math.max(plot.place.clientWidth - padding.left - padding.right, 80));
+    const isBroad = plot.place.clientWidth > page.label_from;
+    const padding = { ...plot.view.padding(), right: isBroad && page.has_labels ? page.label_room : page.edge };
+    document.documentElement.classList.toggle("labelled", isBroad && page.has_labels);
+    if (hasSignal(plot, "labelled")) plot.view.signal("labelled", isBroad);
+    return plot.view.padding(padding).width(Math.max(plot.place.clientWidth - padding.left - padding.right, 80));
   }
 
   // The thumb stands under the line in the chart, and each handle at its dashed line.
@@ -191,10 +208,10 @@
   }
 
   function lineOf(limit) {
-    const { view, shown } = limit.plot;
+    const { view } = limit.plot;
     const value = read(limit);
-    if (!view || shown !== limit.belongs || typeof value !== "number") return null;
-    const y = view.scale("y")(value);
+    if (!view || !limit.isDrawn() || typeof value !== "number") return null;
+    const y = view.scale("y")(limit.onAxis(value));
     return y >= -1 && y <= view.height() + 1 ? y : null;
   }
 
@@ -202,7 +219,7 @@
     if (!limit.grip || !limit.box) return;
     const y = lineOf(limit);
     limit.grip.hidden = y === null;
-    if (y !== null) limit.grip.style.top = `${y + limit.plot.view.padding().top}px`;
+    if (y !== null) Object.assign(limit.grip.style, { top: `${y + limit.plot.view.padding().top}px`, right: `${limit.plot.view.padding().right}px` });
   }
 
   // --- From limits to a budget ---
@@ -210,17 +227,11 @@
   // A number, null where nothing is typed, or undefined where it cannot be used.
   const read = (limit) => (limit.box ? typedNumbers.read(limit.box) : null);
 
-  function advantageLimit(loss, rate) {
-    if (!isDecision) return null;
-    return decisionRule.advantageLimit({ loss, rate, own: page.max_advantage, usual: page.default_advantage });
-  }
-
-  function solution(loss, rate) {
+  function solution(found) {
     const everybody = isDecision && group === page.everybody;
     const cells = everybody ? page.groups[group].filter((cell) => cell.risk !== null) : page.groups[group];
     return decisionRule.solve(cells, {
-      loss, rate: everybody && rate !== null ? rate / 100 : null,
-      advantage: everybody ? advantageLimit(loss, rate) : null, measuredCounts: measuredCounts?.checked ?? false,
+      cost: found.cost, attack: everybody ? found.attack : null, measuredCounts: measuredCounts?.checked ?? false,
       hasFewRuns: page.fewest_runs !== null,
     });
   }
@@ -232,42 +243,41 @@
   function lossWords(found) {
     if (isDecision) {
       const only = `If only ${byId("group").selectedOptions[0].textContent} were randomised, `;
-      const met = found.cell === null ? "no ε would keep the limit on the loss." : `the limit on the loss would be met from ε = ${found.cell.epsilon} up.`;
+      const met = found.cell === null ? "no ε would meet the limit on the cost." : `the limit on the cost would be met from ε = ${found.cell.epsilon} up.`;
       return `${only}${met} The recommendation is for everyone; the attack was measured for everyone only.`;
     }
-    if (found.cell === null) return `No budget computed here keeps its 9-in-10 range within it${whom()}.`;
-    return `The smallest budget whose 9-in-10 range stays within it${whom()} is ε = ${found.cell.epsilon}.`;
+    if (found.cell === null) return `No ε computed here keeps its 9-in-10 range within the limit${whom()}.`;
+    return `The smallest ε whose 9-in-10 range stays within the limit${whom()} is ε = ${found.cell.epsilon}.`;
   }
 
+  // What one release may cost at most, in the unit of the limit.
+  const most = (one, cost) => (cost?.kind === "mistakes" ? `${Math.ceil(one.mistakes_high)} more mistakes in 1,000` : `a loss up by ${one.high_text}`);
+
   function decisionWords(found) {
-    const { cell, least, most, cells } = found;
+    const { cell, least, cost, attack, cells } = found;
     const shown = (one) => `ε = ${one.epsilon}`;
     const proof = (one) => one.risk.proof;
-    const isDefault = found.advantage !== null && page.max_advantage === null;
-    const ours = isDefault ? ", our default; you gave none" : "";
+    const ours = attack?.isDefault ? ", our default; you gave none" : "";
+    const gain = attack?.kind === "advantage" ? `an advantage of at most ${100 * attack.limit}%${ours}` : "the limit on the attack";
     if (cell === null) {
-      if (found.hasLoss && least === null) {
-        const known = cells.filter((one) => one.high !== null);
-        if (!known.length) return "No ε keeps the limit on the loss: its range was not computed.";
-        const miss = known.reduce((best, one) => (one.high < best.high ? one : best));
-        return `No ε keeps the limit on the loss; the nearest miss is ${shown(miss)}, where one release may show ${miss.high_text}.`;
+      if (cost && least === null) {
+        const known = cells.filter((one) => one[cost.end] !== null);
+        if (!known.length) return "No ε meets the limit on the cost: its range was not computed.";
+        const miss = known.reduce((best, one) => (one[cost.end] < best[cost.end] ? one : best));
+        return `No ε meets the limit on the cost. The nearest miss is ${shown(miss)}, where one release may show ${most(miss, cost)}.`;
       }
-      if (most === null) {
-        const limit = found.advantage === null ? "the limit on the attack" : `an advantage of at most ${found.advantage}${ours}`;
-        return `No ε keeps ${limit}; the nearest miss is ${shown(cells[0])}, where ${proof(cells[0])}.`;
-      }
-      return `No ε keeps both limits: the loss asks for ${shown(least)} or more, where ${proof(least)}; the attack asks for ${shown(most)} or less (loss up to ${most.high_text ?? "an unknown rise"}).`;
+      if (found.most === null) return `No ε meets ${gain}. The nearest miss is ${shown(cells[0])}, where ${proof(cells[0])}.`;
+      return `No ε meets both limits. The cost asks for ${shown(least)} or more, where ${proof(least)}. The attack asks for ${shown(found.most)} or less, where one release may show ${found.most[cost.end] === null ? "an unknown cost" : most(found.most, cost)}.`;
     }
-    const why = found.hasLoss && found.hasAttack ? "the most private choice within both limits"
-      : found.hasLoss ? "the most private choice within the limit on the loss"
-        : found.advantage === null ? "the largest ε within the limit on the attack"
-          : `the largest ε with an advantage of at most ${found.advantage}${ours}`;
+    const why = cost && attack ? "the most private choice within both limits"
+      : cost ? "the most private choice within the limit on the cost"
+        : attack.kind === "rate" ? "the largest ε within the limit on the attack" : `the largest ε with ${gain}`;
     const parts = [`Use ${cell.spending}. It is ${why}.`];
     const smaller = cells[cells.indexOf(cell) - 1];
-    if (found.hasLoss && smaller && !smaller.trusted) parts.push(`At ${shown(smaller)} the estimate failed its check and was not measured.`);
-    if (!found.hasAttack) parts.push(`You set no limit on what an attacker gets: ${proof(cell)}.`);
-    if (found.hasLoss && found.hasAttack && least !== most) parts.push(`Every ε from ${least.epsilon} to ${most.epsilon} meets both.`);
-    if (found.rests === "proven") parts.push(`The attack limit is met by proof: ${proof(cell)}.`);
+    if (cost && smaller && !smaller.trusted) parts.push(`At ${shown(smaller)} the estimate failed its check and was not measured.`);
+    if (!attack) parts.push(`You set no limit on what an attacker gets: ${proof(cell)}.`);
+    if (cost && attack && least !== found.most) parts.push(`Every ε from ${least.epsilon} to ${found.most.epsilon} meets both.`);
+    if (found.rests === "proven") parts.push("The attack limit is met by proof.");
     if (found.rests === "measured") parts.push(`The attack limit is met only by the attack that was tried (measured), of ${page.attacker}. A better attack may exist: ${proof(cell)}.`);
     if (!cell.trusted) parts.push("What it costs is not known: the estimate failed its own check.");
     return parts.join(" ");
@@ -275,40 +285,40 @@
 
   function setLines({ room }) {
     for (const limit of Object.values(limits)) {
-      const { view, shown } = limit.plot;
-      if (!view || shown !== limit.belongs || !limit.box) continue;
-      const value = read(limit) ?? null;
-      view.signal(limit.signal, value);
-      if (room) view.signal(`${limit.signal}_room`, value);
+      const { view } = limit.plot;
+      if (!view || !limit.box || !hasSignal(limit.plot, limit.signal)) continue;
+      const value = limit.isDrawn() ? read(limit) ?? null : null;
+      view.signal(limit.signal, value === null ? null : limit.onAxis(value));
+      view.signal(`${limit.signal}_words`, value === null ? "" : limitWords(limit, value));
+      if (room) view.signal(`${limit.signal}_room`, value === null ? null : limit.onAxis(value));
       view.run();
       placeGrip(limit);
     }
   }
 
+  const limitWords = (limit, value) => (limit === limits.feared ? `limit ${value}%${firstScreen.attackKind.value === "rate" ? "" : " become guessable"}` : `limit ${value}`);
+
   function solve({ move = true, room = true } = {}) {
     setLines({ room });
-    const words = byId("within");
+    const words = isAside ? null : byId("within");
     if (!words) return;
-    const [loss, rate] = [limits.accepted, limits.feared].map((limit) => (limit.box ? typedNumbers.tell(limit.box) : null));
+    const asked = firstScreen.read();
     const changed = isChanged();
     // Under other limits the document's own recommendation is named, not repeated.
     if (byId("own-limits")) {
       byId("own-limits").hidden = !changed;
-      for (const id of ["advice", "advice-title"]) byId(id).hidden = changed;
-      const advantage = loss === undefined || rate === undefined ? null : advantageLimit(loss, rate);
-      byId("by-advantage").hidden = advantage === null;
-      write("by-advantage", `, with an advantage of at most ${advantage}${page.max_advantage === null ? " (our default)" : ""}`);
+      for (const id of ["own-advice", "advice-title"]) byId(id).hidden = changed;
     }
     for (const part of document.querySelectorAll(".first-limits")) part.hidden = !changed;
-    if (byId("reset")) byId("reset").hidden = !changed;
+    byId("reset").hidden = !changed;
     delete words.dataset.solved;
-    if (loss === undefined || rate === undefined) {
+    if (asked === undefined) {
       solved = null;
       words.textContent = "";
       tell();
       return;
     }
-    const found = solution(loss, rate);
+    const found = solution(asked);
     if (found !== null) words.dataset.solved = found.cell === null ? "none" : String(keyOf(found.cell));
     // The limits of the document lead to what the document says.
     const isFirst = !changed && group === page.start.group && page.start.decided;
@@ -339,6 +349,7 @@
 
   async function draw(plot) {
     const spec = plot.specs[plot.shown];
+    plot.isDrawing = true;
     const result = await vegaEmbed(plot.place, spec, { mode: "vega", renderer: "svg", actions: false, ast: true });
     plot.view = result.view;
     plot.view.signal("chosen_epsilon", current.budget);
@@ -383,25 +394,39 @@
     number.value = typed(current);
     if (isWrong) typedNumbers.tell(number);
   });
-  for (const limit of Object.values(limits)) limit.box?.addEventListener("input", () => solve());
-  measuredCounts?.addEventListener("change", () => solve());
-  byId("reset")?.addEventListener("click", () => {
-    for (const limit of Object.values(limits)) if (limit.box) limit.box.value = limit.first;
-    measuredCounts.checked = measuredCounts.defaultChecked;
-    if (byId("group")) byId("group").value = page.start.group;
-    chooseGroup(page.start.group);
-    show(startCell(), page.start.verdict);
-    (limits.accepted.box ?? slider).focus();
-  });
+  if (!isAside) {
+    firstScreen.onChange((how) => solve({ room: !how?.isDragged }));
+    measuredCounts?.addEventListener("change", () => solve());
+    byId("reset").addEventListener("click", () => {
+      if (measuredCounts) measuredCounts.checked = measuredCounts.defaultChecked;
+      if (byId("group")) byId("group").value = page.start.group;
+      firstScreen.restore();
+      showOutcome(page.limits.outcome);
+      chooseGroup(page.start.group);
+      show(startCell(), page.start.verdict);
+      (limits.accepted.box ?? slider).focus();
+    });
+  }
   byId("group")?.addEventListener("change", (event) => chooseGroup(event.target.value));
   byId("others")?.addEventListener("change", (event) => {
     for (const id of ["others-note", "others-marks"]) byId(id).hidden = !event.target.checked;
     align();
   });
-  for (const [name, plot] of [["outcome", plots.cost], ["attack", plots.risk]]) {
-    for (const choice of document.querySelectorAll(`input[name=${name}]`)) {
-      choice.addEventListener("change", () => { plot.shown = choice.value; draw(plot); });
-    }
+  function showOutcome(name) {
+    const choice = document.querySelector(`input[name=outcome][value=${name}]`);
+    if (choice) choice.checked = true;
+    if (!(name in plots.cost.specs) || plots.cost.shown === name) return;
+    plots.cost.shown = name;
+    draw(plots.cost);
+  }
+  for (const choice of document.querySelectorAll("input[name=outcome]")) {
+    choice.addEventListener("change", () => {
+      showOutcome(choice.value);
+      if (!isAside && (choice.value === "mistakes" || choice.value === "loss")) firstScreen.setCostKind(choice.value);
+    });
+  }
+  for (const choice of document.querySelectorAll("input[name=attack]")) {
+    choice.addEventListener("change", () => { plots.risk.shown = choice.value; draw(plots.risk); });
   }
 
   // --- Dragging: a dashed line if one is near, else the line of ε ---
@@ -425,10 +450,7 @@
   function pull(event) {
     const { limit, scale, plot } = dragged;
     const y = Math.min(Math.max(event.clientY - corner(plot)[1], 0), plot.view.height());
-    const text = typedNumbers.onStep(Math.min(Math.max(scale.invert(y), limit.least), limit.most), limit.step);
-    if (Number(text) === read(limit)) return;
-    limit.box.value = text;
-    solve({ room: false });
+    firstScreen.drag(limit.box, limit.typed(scale.invert(y)), limit);
   }
 
   for (const plot of Object.values(plots)) {
@@ -454,7 +476,11 @@
         dragged = null;
       });
     }
-    new ResizeObserver(() => { if (plot.view) { fit(plot).run(); align(); } }).observe(plot.place ?? plot.picture);
+    // In a part that is closed there is no place to draw.
+    new ResizeObserver(() => {
+      if (!plot.place.clientWidth) return;
+      if (plot.view) { fit(plot).run(); align(); } else if (!plot.isDrawing) draw(plot);
+    }).observe(plot.place);
   }
 
   // --- Taking something away ---
@@ -504,5 +530,6 @@
   }
 
   chooseGroup(group);
-  for (const plot of Object.values(plots)) if (plot.place) draw(plot);
+  for (const plot of Object.values(plots)) if (plot.place?.clientWidth) draw(plot);
+  if (isAside) document.documentElement.dataset.ready = plots.cost.shown;
 })();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// From limits to a budget: the rules of `decide`. Cells are those of one group, ε ascending.
+// From limits to a budget: the rules of `decide`. Cells are those of one group and mechanism, ε ascending.
+// A limit has an `end`, the field that it is compared with, and a `limit`; null without one.
 "use strict";
 const decisionRule = (() => {
   // The smallest budget whose upper end is accepted there and at every larger budget.
-  function smallestWithin(cells, loss) {
+  function smallestWithin(cells, cost) {
     let found = null;
     for (const cell of [...cells].reverse()) {
-      if (cell.high === null || !(cell.high <= loss)) break;
+      if (cell[cost.end] === null || !(cell[cost.end] <= cost.limit)) break;
       found = cell;
     }
     return found;
@@ -20,37 +21,67 @@ const decisionRule = (() => {
 
   // The largest budget within the limit on the attack, and what it rests on: proof, or, where that
   // counts, the upper end of what was measured.
-  function largestWithin(cells, { rate, advantage, measuredCounts }) {
-    if (rate === null && advantage === null) return [cells[cells.length - 1], null];
-    const [end, limit] = rate === null ? ["advantage_value", advantage] : ["ceiling_value", rate];
-    const proven = lastWithin(cells, end, limit);
-    const measured = rate === null ? -1 : lastWithin(cells, "high_value", rate);
+  function largestWithin(cells, attack, measuredCounts) {
+    if (attack === null) return [cells[cells.length - 1], null];
+    const proven = lastWithin(cells, attack.end, attack.limit);
+    const measured = attack.end === "ceiling_value" ? lastWithin(cells, "high_value", attack.limit) : -1;
     if (measured > proven && measuredCounts) return [cells[measured], "measured"];
     return proven < 0 ? [null, null] : [cells[proven], "proven"];
   }
 
-  // The advantage that limits: the document's own, or the default where no limit is typed.
-  function advantageLimit({ loss, rate, own, usual }) {
-    return rate === null ? own ?? (loss === null ? usual : null) : null;
-  }
-
-  // `loss`, `rate` and `advantage` are numbers, or null where there is no such limit; null without any.
-  // From too few runs no budget follows that keeps a limit on the loss: `unsure` is the one that would.
-  function solve(cells, { loss, rate, advantage, measuredCounts, hasFewRuns = false }) {
-    const hasAttack = rate !== null || advantage !== null;
-    if (loss === null && !hasAttack) return null;
-    const least = loss === null ? cells[0] : smallestWithin(cells, loss);
-    const [most, rests] = largestWithin(cells, { rate, advantage, measuredCounts });
+  // The budget of one mechanism; null without any limit. From too few runs no budget follows that keeps a
+  // limit on the cost: `unsure` is the one that would.
+  function solve(cells, { cost, attack, measuredCounts = false, hasFewRuns = false }) {
+    if (cost === null && attack === null) return null;
+    const least = cost === null ? cells[0] : smallestWithin(cells, cost);
+    const [most, rests] = largestWithin(cells, attack, measuredCounts);
     const meets = least !== null && most !== null && cells.indexOf(least) <= cells.indexOf(most);
-    const best = !meets ? null : loss === null ? most : least;
-    const isUnsure = hasFewRuns && loss !== null && best !== null;
+    const best = !meets ? null : cost === null ? most : least;
+    const isUnsure = hasFewRuns && cost !== null && best !== null;
     const [cell, unsure] = isUnsure ? [null, best] : [best, null];
-    const byProof = cell !== null && rate !== null && cell.risk.ceiling_value !== null && cell.risk.ceiling_value <= rate;
-    return {
-      cells, cell, unsure, least, most, hasLoss: loss !== null, hasAttack, advantage,
-      rests: rests !== null && byProof ? "proven" : rests,
-    };
+    const isRate = attack?.end === "ceiling_value";
+    const byProof = cell !== null && isRate && cell.risk.ceiling_value !== null && cell.risk.ceiling_value <= attack.limit;
+    return { cells, cell, unsure, least, most, cost, attack, rests: rests !== null && byProof ? "proven" : rests };
   }
 
-  return { advantageLimit, solve };
+  // --- Several mechanisms ---
+
+  const known = (value) => value ?? Infinity;
+  const gained = (cell) => cell.risk.advantage_value ?? 1;
+
+  // The budget that comes nearest to limits that none meets, and how far it is off.
+  function nearest(curve, { cost }) {
+    const within = curve.cells.filter((cell) => cost === null || known(cell[cost.end]) <= cost.limit);
+    const end = cost?.end ?? "high";
+    const least = (cells, far) => cells.reduce((best, cell) => (far(cell) < far(best) ? cell : best));
+    if (within.length) { const cell = least(within, gained); return { cell, far: [0, gained(cell)] }; }
+    const cell = least(curve.cells, (one) => known(one[end]));
+    return { cell, far: [1, known(cell[end])] };
+  }
+
+  function before(one, other) {
+    const place = one.findIndex((value, n) => value !== other[n]);
+    return place >= 0 && one[place] < other[place];
+  }
+
+  // With a limit on the cost the smallest advantage comes first, then the lowest cost; with a limit on the
+  // attack alone the lowest cost. Gives the mechanism with its budget, or without one the nearest miss.
+  function choose(curves, limits, { trust, protects, named, isCostKnown }) {
+    const end = limits.cost?.end ?? "high";
+    let best = null;
+    for (const curve of curves) {
+      const isEligible = (trust === "curator" || curve.trust === "nobody") &&
+        (protects === "answer" || curve.protects === "record") && (named === null || named.includes(curve.name));
+      if (!isEligible || !curve.cells.length) continue;
+      const { cell } = solve(curve.cells, limits);
+      const isHeld = isCostKnown || limits.cost === null || curve.trust === "nobody";
+      const pair = cell && (limits.cost ? [gained(cell), known(cell[end])] : [known(cell[end]), gained(cell)]);
+      const miss = nearest(curve, limits);
+      const rank = cell ? [isHeld ? 0 : 0.5, ...pair] : [1, ...miss.far];
+      if (best === null || before(rank, best.rank)) best = { curve, cell, miss: miss.cell, rank };
+    }
+    return best;
+  }
+
+  return { solve, choose };
 })();

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several mechanisms: the limits lead to one of them, and the chart shows all. Nothing is rounded here.
+"use strict";
+(() => {
+  const { page, byId, write } = firstScreen;
+  const curves = page.mechanisms;
+  if (!curves.length) return;
+  const [picture, place, trust, mechanism, look, words] =
+    ["mechanism-picture", "mechanism-chart", "trust", "look-mechanism", "look-epsilon", "within"].map(byId);
+  const [gainGrip, costGrip] = ["advantage", "cost"].map((name) => document.querySelector(`[data-grip=${name}]`));
+  const NARROW = 560;
+  const NEAR = 8;
+
+  let outcome = page.limits.outcome;
+  let view = null;
+  let drawn = null;
+  let limits = null;
+  // What the limits lead to, and what is looked at: a mechanism and one of its budgets.
+  let solved = null;
+  let shown = null;
+
+  const unit = () => (outcome === "loss" ? "loss" : "mistakes");
+  const isFirst = () => !firstScreen.isChanged() && (trust === null || trust.value === page.trust);
+  const own = () => {
+    const curve = curves.find((one) => one.name === page.chosen.mechanism);
+    const cell = curve?.cells.find((one) => one.budget === (page.chosen.epsilon === "inf" ? Infinity : page.chosen.epsilon));
+    return cell ? { curve, cell } : null;
+  };
+
+  function solve() {
+    limits = firstScreen.read();
+    if (limits === undefined) { words.textContent = ""; return; }
+    // The limits of the document lead to what the document says.
+    solved = isFirst() ? own() ?? { curve: null, cell: null } : decisionRule.choose(curves, limits, {
+      trust: trust?.value ?? "nobody", protects: page.protects, named: page.named, isCostKnown: page.is_cost_known,
+    });
+    words.dataset.solved = solved?.cell ? `${solved.curve.name} ${solved.cell.epsilon}` : "none";
+    byId("reset").hidden = isFirst();
+    for (const id of ["own-advice", "advice-title"]) byId(id).hidden = !isFirst();
+    byId("own-limits").hidden = isFirst();
+    if (solved?.cell) show(solved.curve, solved.cell);
+    else showNothing();
+    move();
+  }
+
+  const limitText = () => (limits.cost && limits.attack ? "both limits" : "the limit");
+
+  const costText = (cell) => (limits.cost?.kind === "mistakes" && cell.mistakes_high !== null
+    ? `${Math.ceil(cell.mistakes_high)} more mistakes in 1,000` : `a test loss changed by ${cell.high_text}`);
+
+  function showNothing() {
+    shown = null;
+    const miss = solved?.miss;
+    write("advice", isFirst() ? page.chosen.sentence : miss
+      ? `No mechanism meets ${limitText()}. The nearest is ${solved.curve.title} at ε = ${miss.epsilon}, with an advantage of at most ${miss.risk.advantage}. One release may show ${costText(miss)}.`
+      : "No mechanism can be recommended under these conditions.");
+    words.textContent = "";
+    if (miss) firstScreen.showFacts(miss.facts);
+  }
+
+  function show(curve, cell) {
+    shown = { curve, cell };
+    const isSolved = solved?.cell === cell;
+    const isOwn = isSolved && isFirst();
+    write("advice", isOwn ? page.chosen.sentence : limits?.attack?.kind === "rate" ? cell.rate_sentence : cell.sentence);
+    words.textContent = isSolved ? "" : "You are looking at a budget that is not the recommended one.";
+    byId("reset").hidden = isSolved && isFirst();
+    firstScreen.showFacts(cell.facts);
+    mechanism.value = curve.name;
+    if (document.activeElement !== look) look.value = cell.epsilon;
+    write("look-nearest", "");
+  }
+
+  // --- The chart ---
+
+  const width = () => (place.clientWidth < NARROW ? "narrow" : "wide");
+  const costOf = (cell) => cell[unit()];
+
+  // Sets the ring and the lines; the chart itself is not drawn anew.
+  function move() {
+    if (!view) return;
+    const gain = limits?.attack ? (limits.attack.kind === "rate" ? firstScreen.share(100 * limits.attack.limit, "advantage") : 100 * limits.attack.limit) : null;
+    const isOfUnit = limits?.cost && limits.cost.kind === unit();
+    const known = shown && costOf(shown.cell) !== null;
+    view.signal("advantage_limit", gain).signal("cost_limit", isOfUnit ? limits.cost.limit : null)
+      .signal("shown_mechanism", shown?.curve.name ?? null)
+      .signal("shown_advantage", known ? 100 * shown.cell.risk.advantage_value : null)
+      .signal("shown_cost", known ? costOf(shown.cell) : null)
+      .signal("cost_in", outcome).run();
+    placeGrips();
+  }
+
+  const matrix = () => place.querySelector("svg g").getScreenCTM();
+  const inPlot = (event) => new DOMPoint(event.clientX, event.clientY).matrixTransform(matrix().inverse());
+
+  function placeGrips() {
+    const [gain, cost] = ["advantage_limit", "cost_limit"].map((name) => view.signal(name));
+    const box = picture.getBoundingClientRect();
+    const at = (x, y) => {
+      const point = new DOMPoint(x, y).matrixTransform(matrix());
+      return { left: `${point.x - box.left}px`, top: `${point.y - box.top}px` };
+    };
+    const ends = view.scale("y").range();
+    const y = cost === null ? -1 : view.scale("y")(cost);
+    gainGrip.hidden = gain === null;
+    if (gain !== null) Object.assign(gainGrip.style, at(view.scale("x")(gain), Math.min(...ends)));
+    costGrip.hidden = cost === null || y < Math.min(...ends) - 1 || y > Math.max(...ends) + 1;
+    if (!costGrip.hidden) Object.assign(costGrip.style, at(Math.max(...view.scale("x").range()) - 14, y));
+  }
+
+  async function draw() {
+    const wanted = `${unit()} ${width()}`;
+    if (drawn === wanted) { move(); return; }
+    drawn = wanted;
+    const spec = page.mechanism_charts[unit()][width()];
+    const result = await vegaEmbed(place, spec, { mode: "vega", renderer: "svg", actions: false, ast: true });
+    if (drawn !== wanted) return;
+    view = result.view;
+    await view.runAsync();
+    const svg = place.querySelector("svg");
+    if (!svg.getAttribute("viewBox")) svg.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`);
+    nameOthers(spec.usermeta?.unnamed ?? []);
+    move();
+    document.documentElement.dataset.mechanisms = outcome;
+  }
+
+  // Lines whose name had no room in the chart.
+  function nameOthers(unnamed) {
+    byId("unnamed").hidden = !unnamed.length;
+    byId("unnamed").replaceChildren(...unnamed.map(({ title, dash }) => {
+      const row = document.createElement("li");
+      row.innerHTML = '<svg viewBox="0 0 34 14" width="34" height="14" aria-hidden="true"><line x1="0" y1="7" x2="34" y2="7" stroke="#4b5563" stroke-width="2.2"/></svg>';
+      row.querySelector("line").setAttribute("stroke-dasharray", dash.join(" "));
+      row.append(title);
+      return row;
+    }));
+  }
+
+  // --- Looking, and moving the limits ---
+
+  const drawable = () => curves.flatMap((curve) => curve.cells.filter((cell) => costOf(cell) !== null).map((cell) => ({ curve, cell })));
+
+  function nearestTo(point) {
+    const [across, up] = ["x", "y"].map((name) => view.scale(name));
+    const far = ({ cell }) => Math.hypot(across(100 * cell.risk.advantage_value) - point.x, up(costOf(cell)) - point.y);
+    return drawable().reduce((best, one) => (far(one) < far(best) ? one : best));
+  }
+
+  let dragged = null;
+
+  function limitAt(event) {
+    if (event.target === gainGrip) return "advantage";
+    if (event.target === costGrip) return "cost";
+    if (event.pointerType !== "mouse") return null;
+    const point = inPlot(event);
+    const [gain, cost] = ["advantage_limit", "cost_limit"].map((name) => view.signal(name));
+    if (gain !== null && Math.abs(view.scale("x")(gain) - point.x) < NEAR) return "advantage";
+    return cost !== null && Math.abs(view.scale("y")(cost) - point.y) < NEAR ? "cost" : null;
+  }
+
+  function pull(event) {
+    const point = inPlot(event);
+    if (dragged === "advantage") {
+      const gain = view.scale("x").invert(Math.max(point.x, 0));
+      const kind = firstScreen.attackKind.value;
+      firstScreen.drag(firstScreen.attack, kind === "rate" ? firstScreen.share(gain, "rate") : gain, { least: 0.5, most: 99.5 });
+    } else firstScreen.drag(firstScreen.cost, view.scale("y").invert(point.y), { least: 0, most: Infinity });
+  }
+
+  function lookAt(event) {
+    const found = nearestTo(inPlot(event));
+    if (found.cell === shown?.cell) return;
+    show(found.curve, found.cell);
+    move();
+  }
+
+  picture.addEventListener("pointerdown", (event) => {
+    if (!view || event.button !== 0) return;
+    dragged = limitAt(event) ?? "look";
+    if (dragged === "look") lookAt(event);
+    else { event.preventDefault(); picture.setPointerCapture(event.pointerId); }
+  });
+  picture.addEventListener("pointermove", (event) => {
+    if (!view) return;
+    if (event.buttons !== 1) picture.dataset.near = limitAt(event) ?? "";
+    else if (dragged === "look") lookAt(event);
+    else if (dragged) pull(event);
+  });
+  for (const end of ["pointerup", "pointercancel"]) picture.addEventListener(end, () => { dragged = null; });
+
+  const byBudget = (curve, budget) => curve.cells.reduce((best, cell) =>
+    (Math.abs(Math.log(cell.budget / budget)) < Math.abs(Math.log(best.budget / budget)) ? cell : best));
+
+  mechanism.addEventListener("change", () => {
+    const curve = curves.find((one) => one.name === mechanism.value);
+    const { cell } = decisionRule.solve(curve.cells, limits) ?? {};
+    show(curve, cell ?? byBudget(curve, shown?.cell.budget ?? 1));
+    move();
+  });
+  look.addEventListener("input", () => {
+    const wanted = typedNumbers.tell(look);
+    if (typeof wanted !== "number" || !shown) return;
+    const cell = byBudget(shown.curve, wanted);
+    show(shown.curve, cell);
+    if (Math.abs(cell.budget / wanted - 1) > 0.005) write("look-nearest", `Nearest computed: ε = ${cell.epsilon}.`);
+    move();
+  });
+  // The arrow keys go from budget to budget, in the box and in the chart.
+  look.addEventListener("keydown", (event) => {
+    const by = { ArrowUp: 1, ArrowDown: -1 }[event.key];
+    if (by === undefined || !shown) return;
+    event.preventDefault();
+    const { cells } = shown.curve;
+    const cell = cells[Math.min(Math.max(cells.indexOf(shown.cell) + by, 0), cells.length - 1)];
+    show(shown.curve, cell);
+    look.value = cell.epsilon;
+    move();
+  });
+  look.addEventListener("blur", () => { if (shown) look.value = shown.cell.epsilon; write("look-nearest", ""); });
+
+  firstScreen.onChange(solve);
+  trust?.addEventListener("change", solve);
+  byId("reset").addEventListener("click", () => {
+    if (trust) trust.value = page.trust;
+    firstScreen.restore();
+    (firstScreen.attack ?? look).focus();
+  });
+  for (const choice of document.querySelectorAll("input[name=outcome]")) {
+    choice.addEventListener("change", async () => {
+      outcome = choice.value in page.mechanism_charts || choice.value === "accuracy" ? choice.value : outcome;
+      if (outcome !== choice.value) return;
+      firstScreen.setCostKind(unit());
+      await draw();
+    });
+  }
+  new ResizeObserver(() => { if (view) { if (drawn.endsWith(width())) placeGrips(); else draw(); } }).observe(place);
+  solve();
+  draw();
+})();
