@@ -206,7 +206,7 @@ def cell_data(
         "epsilon": rows["epsilon"].text,
         "record_epsilon": epsilon_text(cell.record_epsilon),
         "spending": spending_text(cost, cell),
-        "sentence": cell_sentence(cost, cell),
+        "long_sentence": cell_sentence(cost, cell),
         "loss": rows["loss_change"].text,
         "interval": texts["loss_change_range"],
         "high": high if known else None,
@@ -223,7 +223,7 @@ def cell_data(
             outcome_text(cost, cell, outcome, is_mean=True) if is_range else None
         )
     shown["mistakes_high"] = _mistakes_high(cost, cell)
-    shown["long_sentence"] = shown["sentence"]
+    shown["sentence"] = _short_sentence(cost, cell)
     shown["facts"] = _cost_facts(cost, cell)
     if isinstance(document, DecisionDocument) and cell.group == whole_group(cost):
         risk, data = risk_at(document, cell), (question or {}).get("data")
@@ -380,19 +380,35 @@ def _count_text(mistakes: int) -> str:
     return f"{abs(mistakes)} {'fewer' if mistakes < 0 else 'more'}" if mistakes else "no change"
 
 
+def _moves_text(cell: WhatIfCell) -> str | None:
+    """Say what one budget changes, in mistakes where they are known; None without an estimate."""
+    if not cell.trusted or cell.loss_change is None:
+        return None
+    if cell.accuracy_change is None:
+        return loss_moves_text(cell.loss_change)
+    return mistakes_text(round(-1000 * cell.accuracy_change))
+
+
+def _short_sentence(cost: WhatIfDocument, cell: WhatIfCell) -> str:
+    """Say in one sentence what one budget costs."""
+    moves = _moves_text(cell)
+    if moves is None:
+        return cell_sentence(cost, cell)
+    verb = "" if cell.accuracy_change is None else "the model makes "
+    return f"At {spending_text(cost, cell)}, {verb}{moves} ({cost_type(cost, cell)})."
+
+
 def _cost_facts(cost: WhatIfDocument, cell: WhatIfCell) -> list[dict[str, Any]]:
     """Return the cost of one budget as a fact; what an attacker gets was not asked of it."""
     fact = {"key": "cost", "title": "What it costs", "kind": None, "note": None}
-    if not cell.trusted or cell.loss_change is None:
+    moves = _moves_text(cell)
+    if moves is None:
         return [fact | {"text": f"{COST_UNKNOWN}."}]
     known = outcome_interval(cost, cell, "accuracy")
     low, high = (None, None) if known is None else (known.low, known.high)
-    text = loss_moves_text(cell.loss_change)
-    if cell.accuracy_change is not None:
-        text = mistakes_text(round(-1000 * cell.accuracy_change))
     note = _range_note(low, high, cell.loss_change_low, cell.loss_change_high)
-    told = {"text": f"{sentence_case(text)}.", "kind": cost_type(cost, cell), "note": note}
-    return [fact | told]
+    kind = cost_type(cost, cell)
+    return [fact | {"text": f"{sentence_case(moves)}.", "kind": kind, "note": note}]
 
 
 def _mistakes_high(cost: WhatIfDocument, cell: WhatIfCell) -> float | None:
