@@ -123,6 +123,8 @@
     view = result.view;
     await view.runAsync();
     const svg = place.querySelector("svg");
+    // The picture around it says in words what it shows.
+    svg.setAttribute("aria-hidden", "true");
     if (!svg.getAttribute("viewBox")) svg.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`);
     nameOthers(spec.usermeta?.unnamed ?? []);
     move();
