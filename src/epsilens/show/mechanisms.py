@@ -333,21 +333,6 @@ def _limit_layers(alt: Any, axes: MechanismAxes) -> list[Any]:
     return layers
 
 
-def protection_chart(document: DecisionDocument) -> alt.LayerChart | alt.VConcatChart:
-    """Draw several mechanisms against each other, or cost and attack of the only one over ε.
-
-    Examples
-    --------
-    >>> from epsilens.document import example_document
-    >>> "vconcat" in protection_chart(example_document("decision")).to_dict()
-    True
-    """
-    from epsilens.show.decision import decision_chart
-
-    by_advantage = document.is_comparison or document.risk.is_together
-    return mechanism_chart(document) if by_advantage else decision_chart(document)
-
-
 @dataclass(frozen=True)
 class MechanismAxes:
     """What a picture of mechanisms shows, and where: both axes go from 0 to 1.

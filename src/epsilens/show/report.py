@@ -43,11 +43,10 @@ from epsilens.document.wording import (
 from epsilens.errors import InputError, InputTypeError
 from epsilens.show.decision import document_chart
 from epsilens.show.inlining import chart_library, inline_json, inline_script, security_policy
-from epsilens.show.look import available_outcomes
+from epsilens.show.look import first_outcome
 from epsilens.show.mechanisms import (
     CostUnit,
     mechanism_page_chart,
-    protection_chart,
     spoken_mechanisms,
 )
 from epsilens.show.page import EDGE, LABEL_ROOM, page_charts
@@ -291,11 +290,7 @@ def _render(
     named = title or f"What a privacy budget costs{' and what it buys' if is_decision else ''}"
     outcome, protected = limits["outcome"], protected_words(cost, question)
     with debug_mode(False):
-        chart = (
-            protection_chart(document)
-            if isinstance(document, DecisionDocument)
-            else document_chart(document, outcome, accepted if outcome == "loss" else None)
-        )
+        chart = document_chart(document, outcome, accepted)
     protection = _protection(document, recommendation)
     many = document.risk is not None and len(document.risk.protect) > 1
     return (
@@ -464,8 +459,8 @@ def _limits(
     rate = _number(recommendation, "max_attack_rate")
     advantage = _number(recommendation, "max_advantage")
     before = _baseline_high(document)
-    outcomes = available_outcomes(document.cost)
-    by_loss = loss is not None or "mistakes" not in outcomes
+    outcome = first_outcome(document.cost, max_loss_increase=loss)
+    by_loss = outcome != "mistakes"
     line = rate
     if advantage is not None and before is not None:
         line = before + (1.0 - before) * advantage
@@ -478,7 +473,7 @@ def _limits(
         "attack_kind": "advantage" if rate is None else "rate",
         "attack": attack,
         "is_default": recommendation is not None and bool(recommendation.get("is_default")),
-        "outcome": "loss" if by_loss and "loss" in outcomes else next(iter(outcomes), "loss"),
+        "outcome": outcome,
         "lines": {
             "loss": loss,
             "mistakes": None if accuracy is None else 10.0 * accuracy,
