@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -71,6 +72,7 @@ from epsilens.show.report_data import (
 
 if TYPE_CHECKING:
     import jinja2
+    from markupsafe import Markup
 
 _ATTACK_WORDS = {
     "answer": "answers guessed",
@@ -210,13 +212,23 @@ def _templates() -> jinja2.Environment:
     """Return what the report is written with; compiling it takes longer than writing a report."""
     import jinja2
 
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.PackageLoader("epsilens.show"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["prose"] = _prose
+    return made
+
+
+def _prose(text: str) -> Markup:
+    """Return a sentence as HTML: what stands in backticks as code, and no break before a per cent sign."""
+    from markupsafe import Markup, escape
+
+    plain = str(escape(text)).replace(" %", "\u00a0%")
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", plain))  # noqa: S704
 
 
 def _source(name: str) -> str:
@@ -438,6 +450,7 @@ def _protection(
         "recommended_trust": chosen.trust,
         "has_trust": any(curve.trust == "curator" for curve in document.mechanisms),
         "words": spoken_mechanisms(document),
+        "table": view(document).tables[-1],
         "facts": [] if cell is None else mechanism_cell_data(document, curve, cell)["facts"],
         "curves": [
             {"name": curve.mechanism, "title": TITLES[curve.mechanism]}
