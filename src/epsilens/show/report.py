@@ -23,7 +23,7 @@ from epsilens.document import (
 )
 from epsilens.document.annexes import Annex, RegistryEntry, annexes
 from epsilens.document.clauses import MORE_MISTAKES
-from epsilens.document.decision import TITLES, answer_title
+from epsilens.document.decision import EXPLANATIONS, TITLES, answer_title
 from epsilens.document.view import view
 from epsilens.document.wording import (
     ATTACKER,
@@ -93,6 +93,7 @@ _EXPECTS = {
     "loss": "a loss of 0 or more, such as 0.05",
 }
 _FACT_TITLES = {
+    "released": "What is published",
     "cost": "What it costs",
     "gain": "What an attacker gains at most",
     "unprotected": "What is not protected",
@@ -449,6 +450,8 @@ def _protection(
         "trust": settings.get("trust") or chosen.trust,
         "recommended_trust": chosen.trust,
         "has_trust": any(curve.trust == "curator" for curve in document.mechanisms),
+        "title": answer_title(chosen),
+        "explanation": EXPLANATIONS[chosen.mechanism],
         "words": spoken_mechanisms(document),
         "table": view(document).tables[-1],
         "facts": [] if cell is None else mechanism_cell_data(document, curve, cell)["facts"],
@@ -457,7 +460,10 @@ def _protection(
             for curve in document.mechanisms
         ],
         "others": [
-            {"title": answer_title(other), "reason": other.reason}
+            {
+                "title": answer_title(other),
+                "reason": f"{EXPLANATIONS[other.mechanism]}. {other.reason}",
+            }
             for other in document.alternatives
         ],
     }
