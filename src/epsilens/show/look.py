@@ -316,7 +316,7 @@ def available_outcomes(document: WhatIfDocument) -> list[Outcome]:
     >>> cells = [WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
     ...                     loss_change=0.02, accuracy_change=-0.01)]
     >>> available_outcomes(example_document("whatif", cells=cells))
-    ['loss', 'accuracy']
+    ['mistakes', 'accuracy', 'loss']
     """
     names: tuple[Outcome, ...] = get_args(Outcome)
     found = [

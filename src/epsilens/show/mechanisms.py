@@ -574,7 +574,7 @@ def spoken_mechanisms(document: DecisionDocument) -> str:
     Examples
     --------
     >>> from epsilens.document import example_document
-    >>> spoken_mechanisms(example_document("decision"))[-61:]
+    >>> spoken_mechanisms(example_document("decision"))[-48:]
     'Randomised response: advantage 46.2 % to 76.2 %.'
     """
     said = [document.recommendation.sentence]
