@@ -120,7 +120,11 @@ def test_a_finished_study_leads_to_a_decision(visitor: Any, finished: Any) -> No
     assert "our default" in chosen["sentence"]
     limits = {"max_loss_increase": 0.5, "max_attack_rate": 0.95, "chosen_epsilon": 2.0}
     changed = visitor.json("PATCH", address, {"limits": limits})
-    assert changed["limits"] == limits | {"measured": False, "max_advantage": None}
+    assert changed["limits"] == limits | {
+        "measured": False,
+        "max_advantage": None,
+        "max_accuracy_loss": None,
+    }
     chosen = visitor.json("GET", f"{address}/documents/decision")["recommendation"]
     assert (chosen["rule"], chosen["epsilon"]) == ("both", 0.5)
     # What is not sent stays, so that one tab does not undo what another has done.
