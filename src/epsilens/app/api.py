@@ -371,7 +371,7 @@ def _explain(error: RequestValidationError) -> str:
     return f"{field} is not usable: {_reason(first)}."
 
 
-_IN_PER_CENT = frozenset({"test_share", "max_attack_rate"})
+_IN_PER_CENT = frozenset({"test_share", "max_attack_rate", "max_advantage"})
 """What is typed on the page as a hundred times what is sent."""
 
 

@@ -134,9 +134,9 @@ class Engine:
         return {}
 
     def _survey(self, task: Task, progress: Progress) -> Answer:
-        from epsilens.data import load_survey, write_table
+        from epsilens.data import load_survey, write_text
 
-        write_table(load_survey(), task["path"], format="csv")
+        write_text(load_survey().to_csv(index=False), task["path"])
         return {}
 
     def _forget(self, task: Task, progress: Progress) -> Answer:

@@ -33,6 +33,7 @@ from epsilens.app.questions import (
 )
 from epsilens.app.shell_command import command_for
 from epsilens.app.store import NotKeptError, Store, StoredStudy, StoredTable
+from epsilens.document.decision import RANDOMISED, TITLES
 from epsilens.errors import InputError, setting
 
 _PAGES_KEPT = 12
@@ -459,9 +460,12 @@ class PageService:
             is_decision = document["kind"] == "decision"
             cost = document["cost"] if is_decision else document
             at = None if chosen is None else chosen["epsilon"]
-            cells = [cell for cell in cost["cells"] if cell["group"] == "all" and cell["trusted"]]
+            name = chosen["mechanism"] if is_decision else "randomised-response"
+            curves = {curve["mechanism"]: curve["cells"] for curve in document.get("mechanisms", [])}
+            alone = [cell for cell in cost["cells"] if cell["group"] == "all"]
+            cells = [cell for cell in curves.get(name, alone) if cell["trusted"]]
             cell = next((cell for cell in cells if cell["epsilon"] == at), None)
-            risks = document["risk"]["cells"] if is_decision else []
+            risks = document["risk"]["cells"] if is_decision and name in RANDOMISED else []
             risk = next((one for one in risks if one["epsilon"] == at), None)
             numbers = {
                 "n_train": cost["baseline"]["n_train"],
@@ -470,7 +474,8 @@ class PageService:
                 "loss_change": (cell or {}).get("loss_change"),
                 "loss_change_high": (cell or {}).get("loss_change_high"),
                 "answer_inference_high": (risk or {}).get("answer_inference_high"),
-                "answer_inference_ceiling": (risk or {}).get("answer_inference_ceiling"),
+                "advantage": (cell or {}).get("advantage"),
+                "answer_inference_ceiling": (cell or {}).get("attack_rate_ceiling"),
             }
             rows.append(
                 {
@@ -479,6 +484,7 @@ class PageService:
                     "stage": self.stage(id),
                     "has_attack": study.question.has_attack,
                     "protect": study.question.protected,
+                    "mechanism": None if chosen is None else TITLES[name],
                     "holds": None if chosen is None else chosen["holds"],
                     "sentence": None if chosen is None else chosen["sentence"],
                     **numbers,

@@ -200,7 +200,7 @@ def test_a_full_disk_is_one_line_on_the_page(serve: Any, tmp_path: Path) -> None
         connection.execute(f"PRAGMA max_page_count = {pages}")
         job = visitor.service.store.add_job(study.id, "cost")
         with pytest.raises(sqlite3.OperationalError) as full:
-            visitor.service.store.finish_job(job, {"long": "x" * 100_000})
+            visitor.service.store.finish_job(job, {"document": {"long": "x" * 100_000}})
         assert "the disk is full" in unwritten(full.value)
         connection.execute("PRAGMA query_only = ON")
         answer = visitor.ask("PATCH", f"/api/studies/{study.id}", json={"name": "another"})
