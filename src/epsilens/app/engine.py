@@ -56,9 +56,7 @@ QUICK = 4_000_000
 LONGEST_NAME = 100
 """Letters of a category that are shown; a longer one is a text that somebody wrote."""
 STEPS: dict[str, str] = {
-    **dict.fromkeys(
-        ("influence", "newton", "exact"), "estimating the cost of randomised response at every ε"
-    ),
+    **dict.fromkeys(("influence", "newton", "exact"), "estimating the cost at every ε"),
     "retrain": "training the model again where the estimate failed its check",
     "attack": "attacking models that are trained on randomised answers",
     **{name: f"trying {title}" for name, title in TITLES.items()},

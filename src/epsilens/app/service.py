@@ -461,7 +461,9 @@ class PageService:
             cost = document["cost"] if is_decision else document
             at = None if chosen is None else chosen["epsilon"]
             name = chosen["mechanism"] if is_decision else "randomised-response"
-            curves = {curve["mechanism"]: curve["cells"] for curve in document.get("mechanisms", [])}
+            curves = {
+                curve["mechanism"]: curve["cells"] for curve in document.get("mechanisms", [])
+            }
             alone = [cell for cell in cost["cells"] if cell["group"] == "all"]
             cells = [cell for cell in curves.get(name, alone) if cell["trusted"]]
             cell = next((cell for cell in cells if cell["epsilon"] == at), None)

@@ -27,7 +27,8 @@ export async function enter(known, again) {
   session = known;
   if (!isWired) wire();
   clearRefusal();
-  byId("suffixes").textContent = `${session.suffixes.join(", ")}, at most ${Math.floor(session.max_upload / 2 ** 20)} MB`;
+  byId("suffixes").title = session.suffixes.join(", ");
+  byId("suffixes").textContent = `CSV, Excel, SPSS, Stata, SAS, Parquet or Arrow, at most ${Math.floor(session.max_upload / 2 ** 20)} MB`;
   byId("kept-in").textContent = session.state ? `Tables and studies are kept in ${session.state} until you delete them.` : "";
   document.title = "epsilens";
   if (again) await recall(again);
@@ -205,7 +206,7 @@ const MODELS = { logistic: "logistic regression", "hist-gradient-boosting": "boo
 const LINEAR = "logistic";
 const isLinear = () => byId("model").value === LINEAR;
 const TRUST = {
-  curator: "The curator holds the true answers, trains on them and protects what leaves. What needs no trust is compared too.",
+  curator: "The curator is whoever holds the table: a model is trained on the true answers, and what leaves is protected. Protection without that trust is compared too.",
   nobody: "Answers are randomised before they are collected, so that nobody sees the true ones.",
 };
 const CORRECTED = "With forward correction only the cost of randomised response is shown.";
