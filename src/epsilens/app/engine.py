@@ -333,7 +333,8 @@ class Engine:
         shown = replace(previewed, notes=tuple(_as_shown(previewed.notes, task)))
         return {
             "document": _told(curve.document, notes, task),
-            "mechanisms": shown.to_dict(),
+            # The possible answers stand in the command that makes the release.
+            "mechanisms": shown.to_dict() | {"classes": list(map(str, study.classes))},
         }
 
 

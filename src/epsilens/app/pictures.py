@@ -23,6 +23,7 @@ Answer = dict[str, Any]
 def decide_on(task: Task) -> DecisionDocument:
     """Join the cost, the attack and the mechanisms of a study, and decide by its limits."""
     from epsilens.decision.others import Comparison, Previewed
+    from epsilens.decision.release_command import with_command
 
     limits = Limits.model_validate(task["limits"])
     cost, risk = (cast(Any, load_document(task[part])) for part in ("cost", "risk"))
@@ -35,7 +36,20 @@ def decide_on(task: Task) -> DecisionDocument:
         previewed = Previewed(alone, notes=(Note("asked-before", said),))
     else:
         previewed = Previewed.from_dict(kept)
-    return previewed.decide(cost, risk, **limits.rules()).document
+    found = previewed.decide(cost, risk, **limits.rules()).document
+    if kept is None or task["anonymous"]:
+        return found
+    question = Question.model_validate(task["question"])
+    return with_command(
+        found,
+        task["name"],
+        label=question.label,
+        classes=kept["classes"],
+        bins=[f"{name}={text}" for name, text in question.bins.items()],
+        **question.model_dump(
+            include={"drop", "categorical", "missing", "positive", "delimiter", "encoding"}
+        ),
+    )
 
 
 def latest_of(task: Task) -> tuple[Any, dict[str, object] | None]:

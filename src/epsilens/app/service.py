@@ -460,7 +460,7 @@ class PageService:
             is_decision = document["kind"] == "decision"
             cost = document["cost"] if is_decision else document
             at = None if chosen is None else chosen["epsilon"]
-            name = chosen["mechanism"] if is_decision else "randomised-response"
+            name: Any = chosen["mechanism"] if is_decision else "randomised-response"
             curves = {
                 curve["mechanism"]: curve["cells"] for curve in document.get("mechanisms", [])
             }
