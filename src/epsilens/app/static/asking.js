@@ -235,6 +235,7 @@ function paintChoices() {
   if (linear) linear.text = isNumber() ? "ridge regression" : MODELS[LINEAR];
   const alone = isNumber() || !isLinear() ? "" : CORRECTED;
   byId("model-words").textContent = [isNumber() ? "A number is predicted: only the cost of randomised response is shown." : byId("correction").checked ? alone : "", isLinear() ? "" : "The model is trained again at a few budgets, which takes minutes."].filter(Boolean).join(" ");
+  paintMask();
   byId("trust-words").textContent = TRUST[byId("trust").value];
   for (const option of byId("test").options) option.hidden = option.disabled = option.value !== "" && option.value === state.table;
   byId("test-share-part").hidden = byId("test").value !== "";
@@ -244,6 +245,14 @@ function paintChoices() {
   byId("correction-part").hidden = isNumber() || !isLinear() || !state.protect.includes(state.label);
   byId("regularisation-part").hidden = !isLinear();
   paintHeading();
+}
+
+// Whose record it is says a column of identifiers, if there is one.
+function paintMask() {
+  const typed = (text) => (/^[\w.-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+  const table = byId("table").selectedOptions[0]?.text ?? "";
+  const identity = state.columns.find((column) => column.kind === "identifier")?.name;
+  byId("mask-command").textContent = `epsilens mask ${typed(table)} --label ${typed(state.label)} --identity ${identity ? typed(identity) : "COLUMN"}`;
 }
 
 // What the limit on the cost is in says which numbers it can be.

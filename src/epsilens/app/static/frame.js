@@ -59,10 +59,10 @@ export async function replaceReport(address, choices, onChoices) {
   frame.classList.remove("coming");
   new ResizeObserver(scale).observe(inside.documentElement);
   scale();
-  const kept = focused && inside.getElementById(focused);
+  const kept = focused ? inside.getElementById(focused) : null;
   // What has the focus may stand in a part that is closed in the new report.
   kept?.closest("details:not([open])")?.setAttribute("open", "");
-  kept?.focus?.({ preventScroll: true });
+  kept?.focus({ preventScroll: true });
   current = mine;
   coming = null;
   watch(mine, onChoices);
