@@ -158,6 +158,9 @@ NOTES: Mapping[str, NoteKind] = {
     "weights-not-private": NoteKind(
         "note", "Mechanisms that train on the true answers take no weights.", has_names=False
     ),
+    "asked-before": NoteKind(
+        "note", "A study of an earlier version compares no other mechanisms.", has_names=False
+    ),
     "attack-not-shown": NoteKind("warning", "Cost and attack do not belong together."),
     "preview": NoteKind("warning", "The numbers are a preview."),
     # The audit.

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from epsilens.data.prepare import Task as TaskKind
     from epsilens.decision import Decision
     from epsilens.decision.compare import Compared
+    from epsilens.decision.others import Comparison, Previewed
+    from epsilens.decision.question import CheckedLimits
     from epsilens.document import Baseline, DecisionDocument
     from epsilens.document.decision import Protects, Trust
     from epsilens.influence.question import Epsilon
@@ -890,8 +892,7 @@ class Study:
         Decision
             With `.recommendation`, `.document`, `.to_frame()` and `.plot()`.
         """
-        from epsilens.decision import decide
-        from epsilens.decision.others import Comparison, preview_others
+        from epsilens.decision.others import Comparison
         from epsilens.decision.question import (
             RETRAINING_SECONDS,
             join,
@@ -984,9 +985,57 @@ class Study:
                 )
         assert self._last_cost is not None  # noqa: S101
         assert self._last_risk is not None  # noqa: S101
+        previewed = self.preview_mechanisms(
+            comparison,
+            checked,
+            budgets=None if epsilon is None else read_grid(grid),
+            delta=delta,
+            x_bound=x_bound,
+            method=method,
+            seconds=checked.seconds if seconds is not None else 0.0,
+            progress=progress,
+        )
+        decision = previewed.decide(self._last_cost, self._last_risk, progress=progress, **limits)
+        if self.identity is not None:
+            decision = self._with_lever(decision, masked, checkpoint, limits, progress)
+        return self._with_notes(decision)
+
+    def preview_mechanisms(
+        self,
+        comparison: Comparison,
+        limits: CheckedLimits,
+        *,
+        budgets: Sequence[float] | None = None,
+        delta: float | None = None,
+        x_bound: float | None = None,
+        method: str = "auto",
+        seconds: float = 0.0,
+        progress: Progress | None = None,
+    ) -> Previewed:
+        """Return what is compared with randomised response, on the budgets of the last risk.
+
+        Parameters
+        ----------
+        comparison : Comparison
+        limits : CheckedLimits
+            Each mechanism is tried at the budget that meets the attack limit too.
+        budgets : sequence of float, optional
+            Budgets of the mechanisms that train on the true answers. None: the usual ones.
+        delta, x_bound, method, progress
+            As of `decide`.
+        seconds : float
+            Time for slow mechanisms that were not named.
+
+        Returns
+        -------
+        Previewed
+        """
+        from epsilens.decision.others import Previewed, preview_others
+
+        assert self._last_risk is not None  # noqa: S101
         others: list[Compared] = []
         remarks: list[Note] = []
-        task, level = None, 0.0
+        settings: dict[str, float] = {}
         n_numbers = len(self.prepared.y_train) * (
             self.baseline.n_parameters or self.prepared.X_train.shape[1]
         )
@@ -1001,45 +1050,29 @@ class Study:
         elif comparison.names:
             task = self.task(x_bound=x_bound, protects=comparison.protects)
             level = self._checked_delta(delta, is_needed=False)
+            settings = {"x_bound": task.x_bound, "delta": level}
             others, remarks = preview_others(
                 task,
                 comparison,
-                checked,
+                limits,
                 baseline_high=self._last_risk.document.cells[0].answer_inference_baseline_high
                 or 1.0,
-                budgets=None if epsilon is None else read_grid(grid),
+                budgets=budgets,
                 delta=level,
-                seconds=checked.seconds if seconds is not None else 0.0,
+                seconds=seconds,
                 seed=self.seed,
                 progress=progress,
             )
-        decision = decide(
-            self._last_cost,
-            self._last_risk,
-            **limits,
+        grid = self._risk_arguments["epsilon"]
+        return Previewed(
+            comparison=comparison,
+            compared=tuple(others),
             corrected=self._corrected(grid, method, progress)
             if comparison.with_correction
             else None,
-            trust=comparison.trust,
-            protects=comparison.protects,
-            others=others,
-            named=comparison.named,
-            progress=progress,
+            notes=tuple(remarks),
+            settings=settings,
         )
-        if remarks:
-            notes = [*decision.document.notes, *remarks]
-            decision = replace(
-                decision, document=decision.document.model_copy(update={"notes": notes})
-            )
-        if task is not None:
-            origin = decision.document.provenance
-            beside = {"x_bound": task.x_bound, "delta": level}
-            origin = origin.model_copy(update={"settings": origin.settings | beside})
-            told = decision.document.model_copy(update={"provenance": origin})
-            decision = replace(decision, document=told)
-        if self.identity is not None:
-            decision = self._with_lever(decision, masked, checkpoint, limits, progress)
-        return self._with_notes(decision)
 
     def _whole_progress(
         self, progress: Progress, seconds: float | None, *, n_models: int, n_epsilons: int
@@ -1074,7 +1107,6 @@ class Study:
         self, grid: Epsilon, method: str, progress: Progress | None
     ) -> LossChangeEstimate | None:
         """Return the cost with forward correction of the label; None where it is not another mechanism."""
-        assert self._last_cost is not None  # noqa: S101
         before = self._cost_arguments
         if (
             self.protected != (self.label,)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Walks through the page as somebody would and takes a picture at every step.
 
-    python tests/page/record_journeys.py FOLDER [mouse] [keyboard] [telephone] [dark]
+    python tests/page/record_journeys.py FOLDER [mouse] [keyboard] [telephone] [dark] [trees] [spss]
 
 From `epsilens serve` to a recommendation on a file that it has never seen: semicolons, Latin-1, a few
 missing answers, a column with four answers to be protected, a group. Once by mouse only and once by
-keyboard only, in light and in dark, at 1200 and at 375 pixels. To be looked at by people; it is no test.
+keyboard only, in light and in dark, at 1200 and at 375 pixels. Then with boosted trees on the survey that
+comes with epsilens, and with an SPSS file whose answers are value labels. To be looked at by people; it is no
+test.
 """
 
 from __future__ import annotations
@@ -153,10 +155,10 @@ def by_mouse(journey: Journey, link: str, file: Path, *, ask_twice: bool = True)
     journey.shoot("jobs")
     decision = journey.wait_for_report("decision")
     journey.shoot("decision", whole=True)
-    decision.locator("#accepted").scroll_into_view_if_needed()
-    decision.fill("#accepted", "0.002")
-    decision.fill("#feared", "60")
+    decision.fill("#accepted", "5")
+    decision.fill("#feared", "20")
     journey.shoot("limits")
+    decision.click("#part-budgets > summary")
     decision.locator("#chart").scroll_into_view_if_needed()
     box = decision.locator("#chart svg").bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 80)
@@ -164,12 +166,12 @@ def by_mouse(journey: Journey, link: str, file: Path, *, ask_twice: bool = True)
     page.mouse.move(box["x"] + box["width"] * 0.45, box["y"] + 80, steps=10)
     page.mouse.up()
     journey.shoot("dragged")
-    kept = decision.inner_text("#epsilon")
+    kept = decision.text_content("#epsilon")
     page.wait_for_timeout(1500)
     page.reload()
     again = journey.wait_for_report("decision")
     page.wait_for_timeout(300)
-    print("after a reload ε is", again.inner_text("#epsilon"), "and was", kept)
+    print("after a reload ε is", again.text_content("#epsilon"), "and was", kept)
     journey.shoot("reloaded")
     if ask_twice:
         compare(journey)
@@ -253,14 +255,64 @@ def by_keyboard(journey: Journey, link: str, file: Path) -> None:
     decision = journey.wait_for_report("decision")
     journey.tab_to("accepted", "Shift+Tab")
     press("Control+a")
-    page.keyboard.type("0.002")
-    journey.tab_to("feared")
-    page.keyboard.type("60")
+    page.keyboard.type("5")
+    journey.tab_to("feared", "Shift+Tab")
+    press("Control+a")
+    page.keyboard.type("20")
     page.wait_for_timeout(800)
     journey.shoot("recommendation")
-    print("the keyboard led to:", decision.inner_text("#within"))
+    print("the keyboard led to:", decision.inner_text("#advice"))
     journey.tab_to("save-report", "Shift+Tab")
     journey.shoot("save_has_the_focus")
+
+
+def with_trees(journey: Journey, link: str, _: Path) -> None:
+    """Ask about the survey that comes with epsilens, with boosted trees."""
+    page = journey.page
+    page.goto(link)
+    page.wait_for_selector("html[data-at]")
+    page.click("#try")
+    page.wait_for_selector("#go", state="visible")
+    page.select_option("#model", "hist-gradient-boosting")
+    journey.shoot("question")
+    page.click("#go")
+    page.wait_for_selector("#jobs li .words:has-text('left')")
+    journey.shoot("jobs")
+    page.click("#jobs button >> nth=0")
+    page.wait_for_selector("#jobs button:has-text('Resume')")
+    journey.shoot("stopped")
+    page.click("#jobs button:has-text('Resume')")
+    journey.wait_for_report("decision")
+    journey.shoot("decision", whole=True)
+
+
+def with_spss(journey: Journey, link: str, file: Path) -> None:
+    """Ask about a file of SPSS, whose codes have value labels."""
+    import pyreadstat
+
+    page = journey.page
+    survey = pd.read_csv(file, sep=";", encoding="latin-1", decimal=",").dropna()
+    labels = {}
+    for column in ("Geschlecht", "Region", "Alkohol", "Diabetes"):
+        answers = sorted(survey[column].unique())
+        labels[column] = dict(enumerate(answers, start=1))
+        survey[column] = survey[column].map(
+            {answer: code for code, answer in labels[column].items()}
+        )
+    saved = file.with_name("gesundheit.sav")
+    pyreadstat.write_sav(survey, str(saved), variable_value_labels=labels)
+    page.goto(link)
+    page.wait_for_selector("html[data-at]")
+    page.set_input_files("#file", saved)
+    page.wait_for_selector("#go", state="visible")
+    page.click("#columns > summary")
+    journey.shoot("columns", whole=True)
+    page.click("#columns > summary")
+    page.select_option("#trust", "nobody")
+    journey.shoot("question")
+    page.click("#go")
+    journey.wait_for_report("decision")
+    journey.shoot("nobody_is_trusted", whole=True)
 
 
 def main() -> None:
@@ -273,6 +325,8 @@ def main() -> None:
         "keyboard": (by_keyboard, {"color_scheme": "dark"}),
         "telephone": (by_mouse, {"width": 375, "height": 800}),
         "dark": (by_mouse, {"color_scheme": "dark"}),
+        "trees": (with_trees, {}),
+        "spss": (with_spss, {}),
     }
     wanted = sys.argv[2:] or list(walks)
     with tempfile.TemporaryDirectory() as scratch, browsing() as browser:

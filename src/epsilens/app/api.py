@@ -181,6 +181,12 @@ async def upload_table(
     return service.view_table(await run_in_threadpool(service.keep, upload, name, reading))
 
 
+@router.post("/api/survey", status_code=201)
+def add_survey(service: TheService) -> Table:
+    """Keep the survey that comes with epsilens as a table, to try the page with."""
+    return service.view_table(service.add_survey())
+
+
 @router.get("/api/tables/{id}")
 def get_table(id: Identifier, service: TheService) -> Table:
     """Return a table."""
@@ -365,7 +371,7 @@ def _explain(error: RequestValidationError) -> str:
     return f"{field} is not usable: {_reason(first)}."
 
 
-_IN_PER_CENT = frozenset({"test_share", "max_attack_rate"})
+_IN_PER_CENT = frozenset({"test_share", "max_attack_rate", "max_advantage"})
 """What is typed on the page as a hundred times what is sent."""
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from epsilens.app.folder import DATABASE
 from epsilens.errors import InputError
 
-FORMAT = 1
+FORMAT = 2
 """Format version of the file; a file of a later version is refused rather than damaged."""
 
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})

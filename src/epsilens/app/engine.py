@@ -7,14 +7,14 @@ import json
 import tempfile
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from epsilens._types import Progress
-from epsilens.app.file_changes import seen
+from epsilens.app.file_changes import look_at, seen
 from epsilens.app.pictures import (
     draw_chart,
     draw_comparison,
@@ -22,8 +22,9 @@ from epsilens.app.pictures import (
     write_latest,
     write_page,
 )
-from epsilens.app.questions import Question, TableReading
+from epsilens.app.questions import Limits, Question, TableReading
 from epsilens.app.surface import PAGE, WITHHELD
+from epsilens.document.decision import TITLES
 from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning, setting
 from epsilens.notes import Note, distinct_notes, note_of_warning
 
@@ -54,6 +55,13 @@ QUICK = 4_000_000
 """Training rows × coefficients × groups up to which the whole curve takes about a second."""
 LONGEST_NAME = 100
 """Letters of a category that are shown; a longer one is a text that somebody wrote."""
+STEPS: dict[str, str] = {
+    **dict.fromkeys(("influence", "newton", "exact"), "estimating the cost at every ε"),
+    "retrain": "training the model again where the estimate failed its check",
+    "attack": "attacking models that are trained on randomised answers",
+    **{name: f"trying {title}" for name, title in TITLES.items()},
+}
+"""Steps of long work, and what the page calls them. Others are plain words already."""
 _KEPT = 4
 """Tables and trained models that are held for the next question."""
 
@@ -84,6 +92,7 @@ class Engine:
             "ready": self._ready,
             "check": self._check,
             "forget": self._forget,
+            "survey": self._survey,
             "inspect": self._inspect,
             "first-order": self._first_order,
             "preview": self._preview,
@@ -122,26 +131,35 @@ class Engine:
         check_content(Path(task["path"]), wanted=task["wanted"], largest=task["largest"])
         return {}
 
+    def _survey(self, task: Task, progress: Progress) -> Answer:
+        from epsilens.data import load_survey, write_text
+
+        write_text(load_survey().to_csv(index=False), task["path"])
+        return {}
+
     def _forget(self, task: Task, progress: Progress) -> Answer:
         """Hold nothing any more of a table that was deleted."""
         for kept in (self.tables, self.studies):
-            for key in [key for key in kept if json.loads(key)[0][0] == task["path"]]:
+            for key in [key for key in kept if task["path"] in json.loads(key)[0]]:
                 del kept[key]
         return {}
 
     # --- Tables ---
 
-    def _table(self, task: Task, reading: TableReading) -> TableFile:
+    def _table(self, task: Task, reading: TableReading, of: str = "") -> TableFile:
+        """Return a table of a task: its data, or with "test_" its test data."""
         from epsilens.data import read_table
 
-        key = json.dumps([_seen(task), reading.delimiter, reading.encoding])
+        path, name = task[f"{of}path"], task[f"{of}name"]
+        look = [path, seen(Path(path)), task["anonymous"]]
+        key = json.dumps([look, reading.delimiter, reading.encoding])
         if key not in self.tables:
             try:
                 table = read_table(
-                    task["path"],
+                    path,
                     delimiter=reading.delimiter,
                     encoding=reading.encoding,
-                    name=None if task["anonymous"] else task["name"],
+                    name=None if task["anonymous"] else name,
                 )
             except InputError:
                 if task["anonymous"]:
@@ -150,7 +168,7 @@ class Engine:
             if task["anonymous"]:
                 numbered = [f"column {place + 1}" for place in range(table.frame.shape[1])]
                 frame = table.frame.set_axis(numbered, axis=1)
-                table = replace(table, frame=frame, name=task["name"], notes=(), missing_marks={})
+                table = replace(table, frame=frame, name=name, notes=(), missing_marks={})
             _keep(self.tables, key, table)
         return self.tables[key]
 
@@ -216,6 +234,7 @@ class Engine:
                     categorical=question.categorical,
                     bins=_bins(question),
                     missing=question.missing,
+                    test=None if question.test is None else self._table(task, question, "test_"),
                     test_share=question.test_share,
                     seed=question.seed,
                     positive=self._positive(task, table, question),
@@ -282,11 +301,17 @@ class Engine:
                 seconds=EXACT_SECONDS,
                 retraining_seconds=RETRAINING_SECONDS if study.is_linear else 0.0,
                 checkpoint=None if study.is_linear else task["cost_checkpoint"],
-                progress=progress,
+                progress=_worded(progress, "{}"),
             )
         return {"document": _told(result.document, notes, task)}
 
     def _attack(self, task: Task, progress: Progress) -> Answer:
+        """Attack models at every budget, then try the mechanisms that are compared."""
+        from epsilens.channels import parse_grid
+        from epsilens.decision.others import Comparison
+        from epsilens.decision.question import read_limits
+        from epsilens.study import DEFAULT_GRID
+
         with _noted() as notes:
             question, study = self._study(task)
             curve = study.risk(
@@ -294,9 +319,23 @@ class Engine:
                 shadow_models=question.shadow_models,
                 seconds=None if study.is_linear else ATTACK_SECONDS,
                 checkpoint=task["checkpoint"],
-                progress=progress,
+                progress=_worded(progress, "step 1 of 2, {}"),
             )
-        return {"document": _told(curve.document, notes, task)}
+            limits = Limits.model_validate(task["limits"])
+            previewed = study.preview_mechanisms(
+                Comparison.read(
+                    trust=question.trust, protects="answer", mechanisms=None, is_local=False
+                ),
+                read_limits(**limits.rules()),
+                budgets=None if question.epsilon == DEFAULT_GRID else parse_grid(question.epsilon),
+                progress=_worded(progress, "step 2 of 2, {}"),
+            )
+        shown = replace(previewed, notes=tuple(_as_shown(previewed.notes, task)))
+        return {
+            "document": _told(curve.document, notes, task),
+            # The possible answers stand in the command that makes the release.
+            "mechanisms": shown.to_dict() | {"classes": list(map(str, study.classes))},
+        }
 
 
 def _own_model(task: Task, question: Question) -> object:
@@ -386,12 +425,14 @@ def _shown(categories: list[str] | None, task: Task) -> list[str] | None:
 def _model(key: str) -> list[object]:
     """Return what the model of a study depends on: all of its key that is not about groups and budgets."""
     seen, asked = json.loads(key)
-    return [seen, {k: v for k, v in asked.items() if k not in {"groups", "epsilon", "declared"}}]
+    beside = {"groups", "epsilon", "declared", "trust"}
+    return [seen, {k: v for k, v in asked.items() if k not in beside}]
 
 
 def _seen(task: Task) -> list[object]:
-    """Return what tells a table from another, and from itself after it was changed."""
-    return [task["path"], seen(Path(task["path"])), task["anonymous"]]
+    """Return what tells the tables of a task from others, and from themselves after they were changed."""
+    paths = [path for path in (task["path"], task.get("test_path")) if path is not None]
+    return [*paths, look_at(paths), task["anonymous"]]
 
 
 def _keep(kept: OrderedDict[str, Any], key: str, value: object) -> None:
@@ -426,10 +467,25 @@ def _told(document: _D, notes: list[Note], task: Task) -> Answer:
     """Return a document with what was noticed, as the page may show it."""
     from epsilens.document import to_dict
 
-    told = distinct_notes([*document.notes, *notes])
-    said = [replace(note, text=note.render(PAGE)) for note in told]
-    if task["anonymous"] and said:
-        # Columns and groups are numbers already; notes could still name an answer.
-        said = [Note("withheld", WITHHELD)]
-    found: Answer = to_dict(document.model_copy(update={"notes": said}))
+    told = _as_shown(distinct_notes([*document.notes, *notes]), task)
+    found: Answer = to_dict(document.model_copy(update={"notes": told}))
     return found
+
+
+def _as_shown(notes: Iterable[Note], task: Task) -> list[Note]:
+    """Return notes in the words of the page; those that may name something only where names are shown."""
+    said = [replace(note, text=note.render(PAGE)) for note in notes]
+    if not task["anonymous"]:
+        return said
+    # Columns and groups are numbers already; notes could still name an answer.
+    shown = [note for note in said if not note.has_names]
+    return shown if len(shown) == len(said) else [Note("withheld", WITHHELD), *shown]
+
+
+def _worded(progress: Progress, words: str) -> Progress:
+    """Tell progress in words that the page shows."""
+
+    def told(done: int, total: int, what: str) -> None:
+        progress(done, total, words.format(STEPS.get(what, what)))
+
+    return told

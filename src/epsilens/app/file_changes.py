@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from epsilens.errors import InputError
@@ -36,9 +37,14 @@ def seen(path: Path) -> str:
     return "\n".join(looks)
 
 
-def check_unchanged(path: Path, before: str | None) -> None:
-    """Refuse to go on with a study whose file is another by now; None: nothing was noted of it."""
-    if before is not None and seen(path) != before:
+def look_at(paths: Sequence[str]) -> str | None:
+    """Return what tells files from themselves after they were changed; None where there are none."""
+    return "\n\n".join(seen(Path(path)) for path in paths) if paths else None
+
+
+def check_unchanged(paths: Sequence[str], before: str | None) -> None:
+    """Refuse to go on with a study whose files are others by now; None: nothing was noted of them."""
+    if before is not None and look_at(paths) != before:
         raise InputError(
             "the file of this study has changed since it was asked, and cost and attack would be of "
             "different people. Ask the question again."

@@ -16,8 +16,8 @@ from typing import Any, get_args
 from epsilens.app.child import Child, StoppedError, WorkFault
 from epsilens.app.database import unwritten
 from epsilens.app.file_changes import check_unchanged
-from epsilens.app.questions import Job, JobKind
-from epsilens.app.store import NotKeptError, Store
+from epsilens.app.questions import Job, JobKind, Question
+from epsilens.app.store import NotKeptError, Store, StoredTable
 from epsilens.app.surface import PAGE
 from epsilens.errors import InputError
 
@@ -46,6 +46,24 @@ class _Running:
         if moved <= 0:
             return None
         return (time.monotonic() - self.began) / moved * (self.total - self.done)
+
+
+def task_of(
+    store: Store, table: StoredTable, question: Question, *, anonymous: bool
+) -> dict[str, Any]:
+    """Return what a working process is told of a question: the files, and what was asked."""
+    tables = [table] if question.test is None else [table, store.table(question.test)]
+    test = None if question.test is None else tables[1]
+    return {
+        "path": str(table.path),
+        "name": table.name_for(anonymous=anonymous),
+        "test_path": None if test is None else str(test.path),
+        "test_name": None if test is None else test.name_for(anonymous=anonymous),
+        # Files of others, which may change meanwhile.
+        "named": [str(one.path) for one in tables if not one.is_uploaded],
+        "anonymous": anonymous,
+        "question": question.model_dump(mode="json"),
+    }
 
 
 class Jobs:
@@ -177,6 +195,7 @@ class Jobs:
                 job = self._store.job(id)
                 study = self._store.study(job.study)
                 table = self._store.table(study.table_id)
+                asked = task_of(self._store, table, study.question, anonymous=study.is_anonymous)
             except NotKeptError:
                 return
             if job.state != "waiting" or self._is_closing:
@@ -185,19 +204,17 @@ class Jobs:
             running = self._running[id] = _Running(Child(self._store.temporary))
         task: dict[str, Any] = {
             "task": job.kind,
-            "path": str(table.path),
-            "name": table.name_for(anonymous=study.is_anonymous),
-            "anonymous": study.is_anonymous,
-            "question": study.question.model_dump(mode="json"),
+            **asked,
+            "limits": study.limits.model_dump(mode="json"),
             "checkpoint": str(self._store.checkpoint(study.id)),
             "cost_checkpoint": str(self._store.cost_checkpoint(study.id)),
             **self._beside,
         }
         try:
             look = self._store.seen(study.id)
-            check_unchanged(table.path, look)
+            check_unchanged(task["named"], look)
             answer = running.child.ask(task, lambda *step: self._note(id, running, *step))
-            check_unchanged(table.path, look)
+            check_unchanged(task["named"], look)
         except InputError as error:
             self._fail(id, error.render(PAGE))
         except StoppedError:
@@ -208,7 +225,7 @@ class Jobs:
         else:
             with self._lock:
                 # A result that has come is kept, even if somebody has just cancelled.
-                self._store.finish_job(job, answer["document"])
+                self._store.finish_job(job, answer)
                 self._running.pop(id, None)
         finally:
             running.child.kill()

@@ -21,19 +21,35 @@ Answer = dict[str, Any]
 
 
 def decide_on(task: Task) -> DecisionDocument:
-    """Join the cost and the attack of a study, and decide by its limits."""
-    from epsilens.decision import decide
+    """Join the cost, the attack and the mechanisms of a study, and decide by its limits."""
+    from epsilens.decision.others import Comparison, Previewed
+    from epsilens.decision.release_command import with_command
 
     limits = Limits.model_validate(task["limits"])
     cost, risk = (cast(Any, load_document(task[part])) for part in ("cost", "risk"))
-    return decide(
-        cost,
-        risk,
-        max_loss_increase=limits.max_loss_increase,
-        max_attack_rate=limits.max_attack_rate,
-        max_advantage=limits.max_advantage,
-        measured=limits.measured,
-    ).document
+    kept = task.get("mechanisms")
+    if kept is None:
+        said = "other mechanisms were not compared when this was asked. Ask the question again to compare them."
+        alone = Comparison(
+            trust="nobody", protects="answer", names=(), named=None, with_correction=False
+        )
+        previewed = Previewed(alone, notes=(Note("asked-before", said),))
+    else:
+        previewed = Previewed.from_dict(kept)
+    found = previewed.decide(cost, risk, **limits.rules()).document
+    if kept is None or task["anonymous"]:
+        return found
+    question = Question.model_validate(task["question"])
+    return with_command(
+        found,
+        task["name"],
+        label=question.label,
+        classes=kept["classes"],
+        bins=[f"{name}={text}" for name, text in question.bins.items()],
+        **question.model_dump(
+            include={"drop", "categorical", "missing", "positive", "delimiter", "encoding"}
+        ),
+    )
 
 
 def latest_of(task: Task) -> tuple[Any, dict[str, object] | None]:

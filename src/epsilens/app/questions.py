@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -87,8 +87,9 @@ class StudyGroup(Message):
 class Question(TableReading):
     """What is asked of a table; it never changes, a new question is a new study.
 
-    Everybody may know which answers of a `declared` column are possible: those in the data. The server sets
-    `own_model`, as MODULE:NAME, and `has_probabilities`, whether the model gives any.
+    Everybody may know which answers of a `declared` column are possible: those in the data. `trust` says who
+    may see the true answers. `test` is another table, with the test data. The server sets `own_model`, as
+    MODULE:NAME, and `has_probabilities`, whether the model gives any.
     """
 
     label: Name
@@ -103,6 +104,8 @@ class Question(TableReading):
     epsilon: Annotated[str, StringConstraints(pattern=r"^(lin:)?[0-9.,:eE+-]{1,200}$")] = (
         "0.1:10:30"
     )
+    trust: Literal["curator", "nobody"] = "curator"
+    test: Identifier | None = None
     test_share: Annotated[float, Field(gt=0, lt=1)] = 0.25
     model: ModelChoice = "logistic"
     own_model: Name | None = None
@@ -128,10 +131,18 @@ class Question(TableReading):
         return self.model in LINEAR_CHOICES
 
 
+EXCLUSIVE_LIMITS = (
+    ("max_loss_increase", "max_accuracy_loss"),
+    ("max_attack_rate", "max_advantage"),
+)
+"""Limits of one kind: only one of each is set."""
+
+
 class Limits(Message):
-    """The acceptable loss, what an attacker may get, and the budget that is looked at."""
+    """The acceptable cost, what an attacker may get, and the budget that is looked at."""
 
     max_loss_increase: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    max_accuracy_loss: Annotated[float, Field(ge=0, le=100)] | None = None
     max_attack_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
     max_advantage: Annotated[float, Field(gt=0, lt=1)] | None = None
     measured: bool = False
@@ -146,10 +157,30 @@ class Limits(Message):
         return given
 
     @model_validator(mode="after")
-    def _has_one_limit_on_the_attack(self) -> Self:
-        if self.max_attack_rate is not None and self.max_advantage is not None:
-            raise ValueError("give max_attack_rate or max_advantage, not both")
+    def _has_one_of_each_kind(self) -> Self:
+        for one, other in EXCLUSIVE_LIMITS:
+            if getattr(self, one) is not None and getattr(self, other) is not None:
+                raise ValueError(f"give {one} or {other}, not both")
         return self
+
+    def changed(self, change: Limits) -> Limits:
+        """Return them with those that were sent; a new limit takes the place of the other kind.
+
+        Examples
+        --------
+        >>> Limits(max_loss_increase=0.1).changed(Limits(max_accuracy_loss=0.5)).max_loss_increase
+        """
+        # What was not sent stays: another tab may have changed it.
+        sent = {name: getattr(change, name) for name in change.model_fields_set}
+        for pair in EXCLUSIVE_LIMITS:
+            for one, other in (pair, pair[::-1]):
+                if sent.get(one) is not None:
+                    sent.setdefault(other, None)
+        return self.model_copy(update=sent)
+
+    def rules(self) -> dict[str, Any]:
+        """Return them as arguments of `decide`."""
+        return self.model_dump(exclude={"chosen_epsilon"})
 
 
 class NewStudy(Message):

@@ -7,6 +7,7 @@ import base64
 import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -14,8 +15,8 @@ from typing import Any, Literal, get_args
 from epsilens import __version__
 from epsilens.app import uploads
 from epsilens.app.child import Helper
-from epsilens.app.file_changes import check_unchanged, seen
-from epsilens.app.jobs import Jobs
+from epsilens.app.file_changes import check_unchanged, look_at
+from epsilens.app.jobs import Jobs, task_of
 from epsilens.app.questions import (
     Job,
     JobKind,
@@ -32,9 +33,12 @@ from epsilens.app.questions import (
 )
 from epsilens.app.shell_command import command_for
 from epsilens.app.store import NotKeptError, Store, StoredStudy, StoredTable
+from epsilens.document.decision import RANDOMISED, TITLES
 from epsilens.errors import InputError, setting
 
 _PAGES_KEPT = 12
+_SURVEY = f"{1:016x}"
+"""The table of the survey that comes with epsilens."""
 
 
 class PageService:
@@ -166,6 +170,21 @@ class PageService:
             upload.path.unlink(missing_ok=True)
             raise
 
+    def add_survey(self) -> StoredTable:
+        """Keep the survey that comes with epsilens as a table; one that was deleted comes back."""
+        path = self.store.folder / "tables" / f"{_SURVEY}.table"
+        if path.exists():
+            with suppress(NotKeptError):
+                return self.store.table(_SURVEY)
+        self.helper.ask({"task": "survey", "path": str(path)})
+        return self.store.add_table(
+            name="sample-survey.csv",
+            path=path,
+            format="text",
+            size=path.stat().st_size,
+            is_uploaded=True,
+        )
+
     def inspect(self, table_id: str, reading: TableReading) -> dict[str, Any]:
         """Return the columns of a table, read as asked."""
         table = self.store.table(table_id)
@@ -183,10 +202,10 @@ class PageService:
         )
 
     def delete_table(self, table_id: str) -> None:
-        """Forget a table and its studies."""
+        """Forget a table and the studies that use it."""
         path = self.store.table(table_id).path
         with self.jobs.held():
-            studies = [study for study in self.store.studies() if study.table_id == table_id]
+            studies = self.store.studies_of(table_id)
             if self.anonymous and not all(study.is_anonymous for study in studies):
                 raise InputError(
                     "this table has studies that were made with names, which are withheld "
@@ -223,13 +242,7 @@ class PageService:
         ]
 
     def _task(self, table: StoredTable, question: Question, *, anonymous: bool) -> dict[str, Any]:
-        return {
-            "path": str(table.path),
-            "name": self._name(table),
-            "anonymous": anonymous,
-            "question": question.model_dump(mode="json"),
-            **self._own,
-        }
+        return {**task_of(self.store, table, question, anonymous=anonymous), **self._own}
 
     def add_study(self, asked: NewStudy) -> StoredStudy:
         """Ask a question, answer it at a few budgets or at all, and keep both."""
@@ -245,10 +258,10 @@ class PageService:
                 for place, group in enumerate(question.groups)
             ]
             question = question.model_copy(update={"groups": groups})
-        look = None if table.is_uploaded else seen(table.path)
         task = self._task(table, question, anonymous=self.anonymous)
+        look = look_at(task["named"])
         answer = self.helper.ask({"task": "preview", **task})
-        check_unchanged(table.path, look)
+        check_unchanged(task["named"], look)
         if not answer.get("has_probabilities", True):
             question = question.model_copy(update={"has_probabilities": False})
         return self.store.add_study(
@@ -268,8 +281,8 @@ class PageService:
         groups = [StudyGroup(name="asked", expression=expression)]
         question = study.question.model_copy(update={"groups": groups})
         table = self.store.table(study.table_id)
-        check_unchanged(table.path, self.store.seen(id))
         task = self._task(table, question, anonymous=study.is_anonymous)
+        check_unchanged(task["named"], self.store.seen(id))
         document: dict[str, Any] = self.helper.ask({"task": "first-order", **task})["document"]
         return document
 
@@ -277,16 +290,7 @@ class PageService:
         """Give a study another name or other limits."""
         limits = self.study(id).limits
         if change.limits is not None:
-            # What was not sent stays: another tab may have changed it.
-            sent = {part: getattr(change.limits, part) for part in change.limits.model_fields_set}
-            # A new limit on the attack takes the place of the other kind.
-            for one, other in (
-                ("max_attack_rate", "max_advantage"),
-                ("max_advantage", "max_attack_rate"),
-            ):
-                if sent.get(one) is not None:
-                    sent.setdefault(other, None)
-            limits = limits.model_copy(update=sent)
+            limits = limits.changed(change.limits)
         name = None if self.anonymous else change.name
         return self.store.change_study(id, name=name, limits=limits)
 
@@ -368,15 +372,17 @@ class PageService:
         cost = self.store.document(study.id, "preview" if stage == "preview" else "cost")
         if cost is None:
             raise NotKeptError("this study has no answer yet. Wait for its cost, or resume it.")
+        task = self._task(table, study.question, anonymous=study.is_anonymous)
         return {
-            **self._task(table, study.question, anonymous=study.is_anonymous),
+            **task,
             "limits": study.limits.model_dump(mode="json"),
             "is_preview": stage == "preview",
             "cost": cost,
             "risk": self.store.document(study.id, "risk") if stage == "decision" else None,
+            "mechanisms": self.store.document(study.id, "mechanisms"),
             "command": None
             if self.anonymous
-            else command_for(study.question, study.limits, table.name),
+            else command_for(study.question, study.limits, table.name, test=task["test_name"]),
         }
 
     def page(self, id: str) -> str:
@@ -454,9 +460,14 @@ class PageService:
             is_decision = document["kind"] == "decision"
             cost = document["cost"] if is_decision else document
             at = None if chosen is None else chosen["epsilon"]
-            cells = [cell for cell in cost["cells"] if cell["group"] == "all" and cell["trusted"]]
+            name: Any = chosen["mechanism"] if is_decision else "randomised-response"
+            curves = {
+                curve["mechanism"]: curve["cells"] for curve in document.get("mechanisms", [])
+            }
+            alone = [cell for cell in cost["cells"] if cell["group"] == "all"]
+            cells = [cell for cell in curves.get(name, alone) if cell["trusted"]]
             cell = next((cell for cell in cells if cell["epsilon"] == at), None)
-            risks = document["risk"]["cells"] if is_decision else []
+            risks = document["risk"]["cells"] if is_decision and name in RANDOMISED else []
             risk = next((one for one in risks if one["epsilon"] == at), None)
             numbers = {
                 "n_train": cost["baseline"]["n_train"],
@@ -465,7 +476,8 @@ class PageService:
                 "loss_change": (cell or {}).get("loss_change"),
                 "loss_change_high": (cell or {}).get("loss_change_high"),
                 "answer_inference_high": (risk or {}).get("answer_inference_high"),
-                "answer_inference_ceiling": (risk or {}).get("answer_inference_ceiling"),
+                "advantage": (cell or {}).get("advantage"),
+                "answer_inference_ceiling": (cell or {}).get("attack_rate_ceiling"),
             }
             rows.append(
                 {
@@ -474,6 +486,7 @@ class PageService:
                     "stage": self.stage(id),
                     "has_attack": study.question.has_attack,
                     "protect": study.question.protected,
+                    "mechanism": None if chosen is None else TITLES[name],
                     "holds": None if chosen is None else chosen["holds"],
                     "sentence": None if chosen is None else chosen["sentence"],
                     **numbers,

@@ -10,7 +10,7 @@ from epsilens.app.questions import Limits, Question
 from epsilens.data.typed_names import typed_name
 
 
-def command_for(question: Question, limits: Limits, name: str) -> str:
+def command_for(question: Question, limits: Limits, name: str, *, test: str | None = None) -> str:
     """Return the command that asks the same of the same file.
 
     What the command cannot say is said beneath it, in a line that a shell passes over.
@@ -21,29 +21,32 @@ def command_for(question: Question, limits: Limits, name: str) -> str:
     limits : Limits
     name : str
         Name of the file.
+    test : str, optional
+        Name of the file with the test data.
 
     Examples
     --------
     >>> command_for(Question(label="smokes"), Limits(max_loss_increase=0.01), "my survey.csv")
-    "epsilens decide 'my survey.csv' --label smokes --mechanism randomised-response --protect smokes --max-loss-increase 0.01"
+    "epsilens decide 'my survey.csv' --label smokes --protect smokes --max-loss-increase 0.01"
     >>> known = Question(label="smokes", declared=["smokes"])
     >>> print(command_for(known, Limits(), "-v.csv"))
-    epsilens decide ./-v.csv --label smokes --mechanism randomised-response --protect smokes
+    epsilens decide ./-v.csv --label smokes --protect smokes
     # Not in it: which answers of 1 column everybody may know (--categories COL=A|B says that).
     >>> number = Question(label="income", protect=["sex"], model="ridge")
     >>> command_for(number, Limits(max_loss_increase=2.5), "a.csv")
     'epsilens whatif a.csv --label income --protect sex --max-loss-increase 2.5 --model ridge'
     """
-    file = f"./{name}" if name.startswith("-") else name
+    file, beside = (one and (f"./{one}" if one.startswith("-") else one) for one in (name, test))
     # Where no attack is measured, there is a cost to ask for but nothing to decide between.
     command = "decide" if question.has_attack else "whatif"
-    words = ["epsilens", command, file, "--label", question.label]
-    if question.has_attack:
-        words += ["--mechanism", "randomised-response"]
+    words = ["epsilens", command, str(file), "--label", question.label]
+    if question.has_attack and question.trust == "nobody":
+        words += ["--trust", "nobody"]
     for column in question.protected:
         words += ["--protect", typed_name(column)]
     for option, limit, is_known in (
         ("--max-loss-increase", limits.max_loss_increase, True),
+        ("--max-accuracy-loss", limits.max_accuracy_loss, question.has_attack),
         ("--max-attack-rate", limits.max_attack_rate, question.has_attack),
         ("--max-advantage", limits.max_advantage, question.has_attack),
     ):
@@ -65,6 +68,7 @@ def command_for(question: Question, limits: Limits, name: str) -> str:
         ("--delimiter", question.delimiter, None),
         ("--encoding", question.encoding, None),
         ("--epsilon", question.epsilon, usual.epsilon),
+        ("--test", beside, None),
         ("--test-share", question.test_share, usual.test_share),
         ("--model", question.own_model or question.model, usual.model),
         ("--regularisation", question.regularisation, None),

@@ -9,6 +9,7 @@ import secrets
 import shutil
 import sqlite3
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -194,12 +195,15 @@ class Store:
         """Forget a table, its studies and all their files; a file that was only named stays."""
         with self._database.lock:
             table = self.table(id)
-            studies = self._database.rows("SELECT id FROM studies WHERE table_id = ?", id)
+            studies = self.studies_of(id)
             with self._database.writing() as connection:
+                connection.executemany(
+                    "DELETE FROM studies WHERE id = ?", [(study.id,) for study in studies]
+                )
                 connection.execute("DELETE FROM tables WHERE id = ?", (id,))
             self._database.forget_for_good()
             for study in studies:
-                self._forget_checkpoint(study["id"])
+                self._forget_checkpoint(study.id)
             if table.is_uploaded:
                 table.path.unlink(missing_ok=True)
 
@@ -260,6 +264,12 @@ class Store:
         return [
             _study(row)
             for row in self._database.rows("SELECT * FROM studies ORDER BY created DESC")
+        ]
+
+    def studies_of(self, table_id: str) -> list[StoredStudy]:
+        """Return the studies that use a table, as their data or as their test data."""
+        return [
+            study for study in self.studies() if table_id in {study.table_id, study.question.test}
         ]
 
     def change_study(self, id: str, *, name: str | None, limits: Limits | None) -> StoredStudy:
@@ -359,8 +369,8 @@ class Store:
                 (done, total, what, id),
             )
 
-    def finish_job(self, job: Job, document: dict[str, object]) -> None:
-        """Keep what a job found and that it is done, both or neither.
+    def finish_job(self, job: Job, found: Mapping[str, object]) -> None:
+        """Keep what a job found and that it is done, all or nothing.
 
         The unfinished models go, also those of a study that was deleted meanwhile.
         """
@@ -369,10 +379,15 @@ class Store:
             is_kept = bool(self._database.rows("SELECT 1 FROM studies WHERE id = ?", job.study))
             if is_kept:
                 with self._database.writing() as connection:
-                    connection.execute(
-                        "INSERT OR REPLACE INTO documents VALUES (?, ?, ?)",
-                        (job.study, kind, json.dumps(document)),
-                    )
+                    for name, part in found.items():
+                        content = (
+                            job.study,
+                            kind if name == "document" else name,
+                            json.dumps(part),
+                        )
+                        connection.execute(
+                            "INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", content
+                        )
                     connection.execute(
                         "UPDATE studies SET revision = revision + 1 WHERE id = ?", (job.study,)
                     )

@@ -127,7 +127,8 @@ def main() -> None:
         try:
             # Cost and attack train many models at once: they may take what there is.
             if "path" in task and task["task"] not in {"cost", "attack"}:
-                sizes[task["path"]] = _size(task["path"])
+                for path in filter(None, (task["path"], task.get("test_path"))):
+                    sizes[path] = _size(path)
                 bound_memory(sum(sizes.values()))
             found = engine.answer(
                 task, lambda done, total, what: say({"progress": [done, total, what]})

@@ -226,6 +226,7 @@ def decide(
             together=together,
             progress=progress,
         )
+    from epsilens.decision.release_command import with_command
     from epsilens.show import document_chart
 
     document = output.settle(
@@ -233,9 +234,16 @@ def decide(
             decision.document,
             data,
             label=label,
-            options=table,
             classes=study.classes,
-            ranges=range_,
+            drop=comma_list(table.drop),
+            categorical=comma_list(table.categorical),
+            missing=table.missing,
+            positive=table.positive,
+            bins=table.bins or (),
+            delimiter=table.delimiter,
+            encoding=table.encoding,
+            categories=table.categories or (),
+            ranges=range_ or (),
         )
     )
     question = {"label": label, "data": printable(Path(data).name)}
@@ -327,91 +335,3 @@ def print_decision(console: Console, document: DecisionDocument, *, is_quiet: bo
         console.print(line)
     if document.recommendation.command is not None:
         console.print(Text(f"Next: {document.recommendation.command}"), soft_wrap=True)
-
-
-def with_command(
-    document: DecisionDocument,
-    data: str,
-    *,
-    label: str,
-    options: TableOptions,
-    classes: Sequence[object],
-    ranges: Sequence[str] | None = None,
-) -> DecisionDocument:
-    """Return a decision with the command that makes the recommended release, bounds included.
-
-    There is none while columns must still be declared.
-    """
-    import shlex
-
-    from epsilens.cli.train import TRAINABLE
-    from epsilens.data.typed_names import typed_answer, typed_name
-    from epsilens.document.decision import RANDOMISED
-    from epsilens.document.wording import delta_text
-    from epsilens.mechanisms import mechanism_class
-
-    chosen = document.recommendation
-    is_local = chosen.mechanism in RANDOMISED
-    if chosen.epsilon is None or not chosen.holds or data == "-":
-        return document
-    if chosen.group_epsilons is not None:
-        return document  # a release is at one ε
-    if not is_local and chosen.mechanism not in TRAINABLE:
-        return document
-    words = ["epsilens"]
-    file = f"./{data}" if data.startswith("-") else data
-    known = f"{label}={'|'.join(typed_answer(str(answer)) for answer in classes)}"
-    settings = document.provenance.settings
-    if is_local:
-        words += ["randomise", file]
-        for column in document.risk.protect:
-            words += ["--protect", typed_name(column)]
-        each = document.cost.provenance.settings.get("epsilon")
-        level = (
-            ",".join(f"{typed_name(name)}={one:.10g}" for name, one in each.items())
-            if isinstance(each, dict)
-            else f"{chosen.epsilon:.10g}"
-        )
-        words += ["--epsilon", level]
-    else:
-        words += ["train", file, "--label", label, "--mechanism", chosen.mechanism]
-        words += ["--epsilon", f"{chosen.epsilon:.10g}", "--delta", delta_text(chosen.delta)]
-        words += ["--protects", str(settings["protects"])]
-        if mechanism_class(chosen.mechanism).shrinks_rows:
-            words += ["--x-bound", f"{settings['x_bound']:.10g}"]
-        for column in document.risk.protect:
-            if column != label:
-                words += ["--protect", typed_name(column)]
-        # For records nothing is learnt from the data: their codes are declared by --categories.
-        is_record = settings["protects"] == "record"
-        if is_record and any(note.code == "columns-not-declared" for note in document.notes):
-            return document
-        codes = () if is_record else comma_list(options.categorical)
-        for option, columns in (("--drop", comma_list(options.drop)), ("--categorical", codes)):
-            for column in columns:
-                words += [option, typed_name(column)]
-        if options.missing != "auto" and not is_record:
-            words += ["--missing", options.missing]
-        for text in ranges or ():
-            words += ["--range", text]
-        if options.positive is not None:
-            words += ["--positive", options.positive]
-    for text in options.bins or ():
-        if not is_local or text.rpartition("=")[0] in document.risk.protect:
-            words += ["--bins", text]
-    for option, value in (("--delimiter", options.delimiter), ("--encoding", options.encoding)):
-        if value is not None:
-            words += [option, value]
-    given = [
-        text
-        for text in options.categories or ()
-        if not is_local or any(text.startswith(f"{name}=") for name in document.risk.protect)
-    ]
-    for text in given:
-        words += ["--categories", text]
-    needs_classes = label in document.risk.protect if is_local else options.positive is None
-    if needs_classes and not any(text.startswith(f"{label}=") for text in given):
-        words += ["--categories", known]
-    words += ["--out", "released.csv" if is_local else "model.json"]
-    told = chosen.model_copy(update={"command": shlex.join(words)})
-    return document.model_copy(update={"recommendation": told})

@@ -40,8 +40,7 @@ def demo(
 
     Example: [bold]epsilens demo --out demo[/bold]
     """
-    from epsilens.cli.decide import with_command
-    from epsilens.cli.options import TableOptions
+    from epsilens.decision.release_command import with_command
     from epsilens.document import to_json
 
     folder = _folder(out)
@@ -57,8 +56,8 @@ def demo(
         decision.document,
         str(folder / "survey.csv"),
         label=LABEL,
-        options=TableOptions(label=LABEL, categories=[f"{LABEL}=no|yes"]),
         classes=(),
+        categories=[f"{LABEL}=no|yes"],
     )
     _write(folder, document)
     if json:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self, cast, get_args
 
 import numpy as np
 
@@ -15,15 +15,26 @@ from epsilens._types import Progress
 from epsilens._validate import as_choice, require_extra
 from epsilens.decision.compare import Compared
 from epsilens.decision.question import CheckedLimits
-from epsilens.document import MechanismCurve
+from epsilens.decision.rules import decide
+from epsilens.document import (
+    MechanismCell,
+    MechanismCurve,
+    WhatIfDocument,
+    load_document,
+    to_dict,
+)
 from epsilens.document.decision import RANDOMISED, TITLES, MechanismName, Protects, Trust
 from epsilens.errors import InputError, MissingExtraError, setting
-from epsilens.mechanisms import MECHANISMS, mechanism_class
+from epsilens.mechanisms import MECHANISMS, Preview, mechanism_class
 from epsilens.mechanisms.audits import stored_audit
 from epsilens.notes import Note
+from epsilens.whatif import LossChangeEstimate
 
 if TYPE_CHECKING:
+    from epsilens.decision.result import Decision
+    from epsilens.document import RiskDocument
     from epsilens.mechanisms import Mechanism, Task
+    from epsilens.risk import RiskCurve
 
 BUDGETS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Budgets of mechanisms that train on the true answers, beside the one that meets the attack limit."""
@@ -115,6 +126,122 @@ class Comparison:
             names=tuple(name for name in MECHANISMS if name in others),
             named=None if names is None else tuple(names),
             with_correction=names is None or "randomised-response-corrected" in names,
+        )
+
+
+@dataclass(frozen=True)
+class Previewed:
+    """What is compared with randomised response, before any limit decides.
+
+    Attributes
+    ----------
+    comparison : Comparison
+    compared : tuple of Compared
+        Mechanisms that train on the true answers.
+    corrected : LossChangeEstimate or None
+        Cost of randomised response with forward correction.
+    notes : tuple of Note
+        Mechanisms that are not compared, and why.
+    settings : mapping of str to float
+        Settings of the previews: the bound of rows and delta.
+    """
+
+    comparison: Comparison
+    compared: tuple[Compared, ...] = ()
+    corrected: LossChangeEstimate | None = None
+    notes: tuple[Note, ...] = ()
+    settings: Mapping[str, float] = field(default_factory=dict)
+
+    def decide(
+        self,
+        cost: LossChangeEstimate | WhatIfDocument,
+        risk: RiskCurve | RiskDocument,
+        *,
+        progress: Progress | None = None,
+        **limits: Any,
+    ) -> Decision:
+        """Pick the mechanism and the ε that the limits lead to.
+
+        Parameters
+        ----------
+        cost, risk, progress
+            As of `epsilens.decision.decide`.
+        **limits
+            Limits as of `epsilens.decision.decide`.
+        """
+        found = decide(
+            cost,
+            risk,
+            **limits,
+            corrected=self.corrected,
+            trust=self.comparison.trust,
+            protects=self.comparison.protects,
+            others=self.compared,
+            named=self.comparison.named,
+            progress=progress,
+        )
+        document = found.document
+        origin = document.provenance
+        told = {
+            "notes": [*document.notes, *self.notes],
+            "provenance": origin.model_copy(
+                update={"settings": {**origin.settings, **self.settings}}
+            ),
+        }
+        return replace(found, document=document.model_copy(update=told))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain objects that JSON knows."""
+        return {
+            "comparison": asdict(self.comparison),
+            "compared": [
+                {
+                    "curve": one.curve.model_dump(mode="json"),
+                    "is_exact": one.is_exact,
+                    "previews": [
+                        {
+                            "cell": preview.cell.model_dump(mode="json"),
+                            "changes": {
+                                name: list(map(float, runs))
+                                for name, runs in preview.changes.items()
+                            },
+                        }
+                        for preview in one.previews
+                    ],
+                }
+                for one in self.compared
+            ],
+            "corrected": None if self.corrected is None else to_dict(self.corrected.document),
+            "notes": [asdict(note) for note in self.notes],
+            "settings": dict(self.settings),
+        }
+
+    @classmethod
+    def from_dict(cls, kept: Mapping[str, Any]) -> Self:
+        """Return what `to_dict` was made of. Nothing can be trained again from it."""
+        asked, corrected = kept["comparison"], kept["corrected"]
+        names = {name: asked[name] and tuple(asked[name]) for name in ("names", "named")}
+        return cls(
+            comparison=Comparison(**{**asked, **names}),
+            compared=tuple(
+                Compared(
+                    MechanismCurve.model_validate(one["curve"]),
+                    tuple(
+                        Preview(
+                            MechanismCell.model_validate(preview["cell"]),
+                            {name: np.asarray(runs) for name, runs in preview["changes"].items()},
+                        )
+                        for preview in one["previews"]
+                    ),
+                    is_exact=one["is_exact"],
+                )
+                for one in kept["compared"]
+            ),
+            corrected=None
+            if corrected is None
+            else LossChangeEstimate(cast(WhatIfDocument, load_document(corrected))),
+            notes=tuple(Note(**note) for note in kept["notes"]),
+            settings=kept["settings"],
         )
 
 

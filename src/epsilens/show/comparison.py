@@ -77,7 +77,8 @@ class _Study:
     @classmethod
     def of(cls, place: int, name: str, document: Compared) -> _Study:
         """Read a study off its document."""
-        chosen = document.recommendation if isinstance(document, DecisionDocument) else None
+        # The ε of another mechanism has no place on this axis.
+        chosen = document.randomised if isinstance(document, DecisionDocument) else None
         protect = document.cost.provenance.settings.get("protect")
         return cls(
             place,
@@ -497,6 +498,7 @@ def comparison_texts(numbers: Mapping[str, object]) -> dict[str, str]:
     known = {name: None if value is None else float(str(value)) for name, value in numbers.items()}
     decimals = loss_decimals(known["baseline_loss"])
     ceiling = at_most_text(known["answer_inference_ceiling"])
+    advantage = at_most_text(known.get("advantage"))
     return {
         "n_train": f"{int(known['n_train'] or 0):,}",
         "baseline_loss": loss_text(known["baseline_loss"], decimals=decimals),
@@ -504,5 +506,6 @@ def comparison_texts(numbers: Mapping[str, object]) -> dict[str, str]:
         "loss_change": change_text(known["loss_change"], decimals=decimals),
         "loss_change_high": change_text(known["loss_change_high"], decimals=decimals),
         "answer_inference_high": at_most_text(known["answer_inference_high"]),
+        "advantage": "nothing is proven" if advantage == NOTHING_HIDDEN else advantage,
         "answer_inference_ceiling": "nothing is proven" if ceiling == NOTHING_HIDDEN else ceiling,
     }

@@ -36,6 +36,12 @@ def test_without_a_limit_the_default_holds_and_is_named(task, build) -> None:
     assert latest_of({**asked, "risk": None})[1] is None
 
 
+def test_a_study_of_an_earlier_version_says_that_it_compares_nothing_else(task) -> None:
+    document = decide_on(task)
+    assert not document.is_comparison
+    assert [note.code for note in document.notes].count("asked-before") == 1
+
+
 def test_a_limit_on_the_advantage_is_the_study_s_own(task) -> None:
     chosen = decide_on({**task, "limits": {"max_advantage": 0.5}}).recommendation
     assert (chosen.epsilon, chosen.rule, chosen.is_default) == (1.0, "max_advantage", False)

@@ -73,7 +73,7 @@ def test_what_a_job_leaves_of_a_deleted_study_goes_when_it_ends(store: Store) ->
     job = store.add_job(study.id, "attack")
     store.delete_study(study.id)
     left = leave_models(store, study.id)
-    store.finish_job(job, {})
+    store.finish_job(job, {"document": {}})
     assert not left.exists()
     assert store.studies() == []
     store.close()
@@ -82,7 +82,7 @@ def test_what_a_job_leaves_of_a_deleted_study_goes_when_it_ends(store: Store) ->
 def test_models_that_a_killed_server_left_are_cleared_away_and_nothing_else(store: Store) -> None:
     kept, done = add_study(store), add_study(store)
     job = store.add_job(done.id, "attack")
-    store.finish_job(job, {})
+    store.finish_job(job, {"document": {}})
     parts = store.folder / "checkpoints"
     going = [leave_models(store, id) for id in (done.id, "0123456789abcdef")]
     theirs = parts / "elsewhere"
@@ -200,7 +200,7 @@ def test_a_full_disk_is_one_line_on_the_page(serve: Any, tmp_path: Path) -> None
         connection.execute(f"PRAGMA max_page_count = {pages}")
         job = visitor.service.store.add_job(study.id, "cost")
         with pytest.raises(sqlite3.OperationalError) as full:
-            visitor.service.store.finish_job(job, {"long": "x" * 100_000})
+            visitor.service.store.finish_job(job, {"document": {"long": "x" * 100_000}})
         assert "the disk is full" in unwritten(full.value)
         connection.execute("PRAGMA query_only = ON")
         answer = visitor.ask("PATCH", f"/api/studies/{study.id}", json={"name": "another"})

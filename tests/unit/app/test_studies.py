@@ -114,20 +114,46 @@ def test_a_finished_study_leads_to_a_decision(visitor: Any, finished: Any) -> No
     address = f"/api/studies/{finished['id']}"
     decision = visitor.json("GET", f"{address}/documents/decision")
     assert load_document(decision).kind == "decision"
+    curves = {curve["mechanism"]: curve["protects"] for curve in decision["mechanisms"]}
+    assert list(curves) == [
+        *("randomised-response", "randomised-response-corrected"),
+        *("noisy-descent", "output-perturbation"),
+    ]
+    assert len(decision["alternatives"]) == 3
     # No limit was given: the default holds, and is named.
     chosen = decision["recommendation"]
     assert (chosen["max_advantage"], chosen["is_default"]) == (0.1, True)
     assert "our default" in chosen["sentence"]
     limits = {"max_loss_increase": 0.5, "max_attack_rate": 0.95, "chosen_epsilon": 2.0}
     changed = visitor.json("PATCH", address, {"limits": limits})
-    assert changed["limits"] == limits | {"measured": False, "max_advantage": None}
+    assert changed["limits"] == limits | {
+        "measured": False,
+        "max_advantage": None,
+        "max_accuracy_loss": None,
+    }
     chosen = visitor.json("GET", f"{address}/documents/decision")["recommendation"]
     assert (chosen["rule"], chosen["epsilon"]) == ("both", 0.5)
     # What is not sent stays, so that one tab does not undo what another has done.
     visitor.json("PATCH", address, {"limits": {"max_loss_increase": None}})
     kept = visitor.json("PATCH", address, {"limits": {"chosen_epsilon": None}})["limits"]
     assert (kept["max_loss_increase"], kept["max_attack_rate"]) == (None, 0.95)
-    visitor.json("PATCH", address, {"limits": {"max_attack_rate": None}, "name": "the first"})
+    # A limit in other units takes the place of the first; in percentage points of accuracy.
+    for one, other, value in (
+        ("max_accuracy_loss", "max_loss_increase", 0.5),
+        ("max_loss_increase", "max_accuracy_loss", 0.02),
+        ("max_advantage", "max_attack_rate", 0.2),
+        ("max_attack_rate", "max_advantage", 0.9),
+    ):
+        kept = visitor.json("PATCH", address, {"limits": {one: value}})["limits"]
+        assert (kept[one], kept[other]) == (value, None)
+    both = {"max_loss_increase": 0.1, "max_accuracy_loss": 0.5}
+    refused = visitor.json("PATCH", address, {"limits": both}, status=422)
+    assert "max_loss_increase or max_accuracy_loss, not both" in refused["error"]
+    visitor.json("PATCH", address, {"limits": {"max_accuracy_loss": 100}})
+    chosen = visitor.json("GET", f"{address}/documents/decision")["recommendation"]
+    assert (chosen["max_accuracy_loss"], chosen["max_loss_increase"]) == (100, None)
+    open_ = dict.fromkeys(("max_accuracy_loss", "max_attack_rate"))
+    visitor.json("PATCH", address, {"limits": open_, "name": "the first"})
     assert visitor.json("GET", address)["name"] == "the first"
 
 
@@ -158,7 +184,7 @@ def test_the_command_in_the_report_finds_the_same(
     from epsilens.cli import main
 
     report = visitor.ask("GET", f"/api/studies/{finished['id']}/report.html").text
-    command = html.unescape(re.search(r"<code>(epsilens [^<]*)</code>", report)[1])
+    command = html.unescape(re.search(r"<code>(epsilens decide [^<]*)</code>", report)[1])
     (tmp_path / "survey.csv").write_bytes(csv_bytes)
     monkeypatch.chdir(tmp_path)
     command, missing = command.split("\n")
@@ -172,7 +198,15 @@ def test_the_command_in_the_report_finds_the_same(
     assert [cell.loss_change_high for cell in told.cost.cells] == pytest.approx(
         [cell.loss_change_high for cell in everybody], rel=1e-9
     )
-    assert told.recommendation.epsilon == shown.recommendation.epsilon
+    told_too, shown_too = (one.model_dump()["mechanisms"][1:] for one in (told, shown))
+    for one, other in zip(told_too, shown_too, strict=True):
+        assert one["mechanism"] == other["mechanism"]
+        for cell, again in zip(one["cells"], other["cells"], strict=True):
+            assert cell == pytest.approx(again, rel=1e-9)
+    assert told.recommendation.command == shown.recommendation.command
+    assert told.recommendation.command is not None
+    assert told.recommendation.sentence == shown.recommendation.sentence
+    assert [one.reason for one in told.alternatives] == [one.reason for one in shown.alternatives]
 
 
 def test_the_shown_report_runs_only_its_own_scripts(visitor: Any, finished: Any) -> None:
@@ -189,6 +223,13 @@ def test_studies_are_compared(visitor: Any, finished: Any, csv_bytes: bytes) -> 
     rows = visitor.ask(
         "GET", "/api/comparison", params={"study": [finished["id"], other["id"]]}
     ).json()
+    # The numbers are those of the mechanism that is recommended.
+    decision = visitor.json("GET", f"/api/studies/{finished['id']}/documents/decision")
+    chosen = decision["recommendation"]
+    assert rows[0]["mechanism"] == "noisy gradient descent"
+    assert (rows[0]["epsilon"], rows[0]["shown"]["advantage"]) == (chosen["epsilon"], "10.0%")
+    assert rows[0]["loss_change"] is not None
+    assert rows[0]["answer_inference_high"] is None
     assert [row["stage"] for row in rows] == ["decision", "preview"]
     # Without a limit on the loss a preview recommends nothing: there is no attack yet.
     assert (rows[1]["epsilon"], rows[1]["sentence"]) == (None, None)
@@ -275,6 +316,82 @@ def test_a_question_that_cannot_be_asked_is_refused_in_one_line(
     error = answer.json()["error"]
     assert words in error
     assert "\n" not in error
+
+
+def test_the_survey_that_comes_with_it_can_be_tried_deleted_and_brought_back(visitor: Any) -> None:
+    survey = visitor.json("POST", "/api/survey", {}, status=201)
+    assert visitor.json("POST", "/api/survey", {}, status=201)["id"] == survey["id"]
+    found = visitor.json("POST", f"/api/tables/{survey['id']}/schema", {})
+    assert (found["likely_label"], found["document"]["rows"]) == ("affair", 6366)
+    visitor.json("DELETE", f"/api/tables/{survey['id']}", status=204)
+    visitor.json("GET", f"/api/tables/{survey['id']}", status=404)
+    assert visitor.json("POST", "/api/survey", {}, status=201)["id"] == survey["id"]
+
+
+def test_another_table_holds_the_test_data(
+    visitor: Any, csv_bytes: bytes, finished: Any, tmp_path: Any
+) -> None:
+    lines = csv_bytes.splitlines()
+    test = visitor.upload(b"\n".join(lines[:101]), "later.csv").json()["id"]
+    study = visitor.study(csv_bytes, test=test)
+    address = f"/api/studies/{study['id']}"
+    kept = load_document(visitor.json("GET", f"{address}/documents/cost"))
+    assert (kept.baseline.n_train, kept.baseline.n_test) == (400, 100)
+    assert "--test later.csv" in visitor.ask("GET", f"{address}/report.html").text
+    # A table that the study does not fit is refused; a study goes with its test data.
+    other = visitor.upload(b"a,b\n1,2\n3,4\n", "other.csv").json()["id"]
+    asked = {"table": study["table"], "question": {"label": "smokes", "test": other}}
+    assert "smokes" in visitor.json("POST", "/api/studies", asked, status=422)["error"]
+    visitor.json("DELETE", f"/api/tables/{test}", status=204)
+    visitor.json("GET", address, status=404)
+    visitor.json("GET", f"/api/tables/{study['table']}")
+    asked["question"]["test"] = test
+    assert "not kept" in visitor.json("POST", "/api/studies", asked, status=404)["error"]
+
+
+@pytest.mark.parametrize(
+    ("question", "curves", "words"),
+    [
+        ({"weight": "age"}, 1, "take no weights and were not compared"),
+        ({"trust": "nobody"}, 2, None),
+        ({"model": "extra-trees"}, 3, None),
+    ],
+)
+def test_who_is_trusted_and_the_model_say_what_is_compared(
+    csv_bytes: bytes, tmp_path: Any, question: dict[str, object], curves: int, words: str | None
+) -> None:
+    from epsilens.app.engine import Engine
+    from epsilens.app.pictures import decide_on
+    from epsilens.app.questions import Question
+
+    path = tmp_path / "survey.csv"
+    path.write_bytes(csv_bytes)
+    few = Question(label="smokes", drop=["town"], epsilon="1,4", shadow_models=20, **question)
+    task = {
+        "path": str(path),
+        "name": "survey.csv",
+        "anonymous": False,
+        "limits": {},
+        "question": few.model_dump(mode="json"),
+        "checkpoint": str(tmp_path / "models"),
+        "cost_checkpoint": str(tmp_path / "models.cost"),
+    }
+    engine, steps = Engine(), set()
+
+    def note(done: int, total: int, what: str) -> None:
+        steps.add(what)
+
+    cost = engine.answer({"task": "cost", **task}, note)["document"]
+    found = engine.answer({"task": "attack", **task}, note)
+    kept = {"cost": cost, "risk": found["document"], "mechanisms": found["mechanisms"]}
+    decision = decide_on({**task, **kept})
+    assert len(decision.mechanisms) == curves
+    assert decision.is_comparison is (curves > 1)
+    assert decision.provenance.settings["trust"] == question.get("trust", "curator")
+    said = " ".join(decision.warnings)
+    assert words is None or words in said
+    assert "step 1 of 2, attacking models that are trained on randomised answers" in steps
+    assert all("_" not in step and "None" not in step for step in steps)
 
 
 def test_missing_answers_are_refused_with_what_settles_them(visitor: Any, csv_bytes: bytes) -> None:

@@ -27,7 +27,8 @@ export async function enter(known, again) {
   session = known;
   if (!isWired) wire();
   clearRefusal();
-  byId("suffixes").textContent = `${session.suffixes.join(", ")}, at most ${Math.floor(session.max_upload / 2 ** 20)} MB`;
+  byId("suffixes").title = session.suffixes.join(", ");
+  byId("suffixes").textContent = `CSV, Excel, SPSS, Stata, SAS, Parquet or Arrow, at most ${Math.floor(session.max_upload / 2 ** 20)} MB`;
   byId("kept-in").textContent = session.state ? `Tables and studies are kept in ${session.state} until you delete them.` : "";
   document.title = "epsilens";
   if (again) await recall(again);
@@ -49,6 +50,8 @@ async function listTables(wanted, reading = {}) {
     ...tables.map((table) => new Option(called(table, tables), table.id, false, table.id === chosen)),
   );
   byId("table").hidden = byId("lead-table").hidden = tables.length === 0;
+  // A table with the test data is another one.
+  byId("test").replaceChildren(new Option("a share of this table", ""), ...tables.map((table) => new Option(called(table, tables), table.id)));
   uploaded = new Set(tables.filter((table) => table.is_uploaded).map((table) => table.id));
   if (chosen !== state.table || !state.columns.length) await chooseTable(chosen, reading);
 }
@@ -72,8 +75,10 @@ function show(isReady) {
   for (const part of document.querySelectorAll("#asking .rest")) part.hidden = !isReady;
   byId("lead").hidden = isReady;
   byId("forget-table").hidden = !state.table;
+  if (!isReady) clearRefusal();
   byId("forget-table").textContent = uploaded.has(state.table) ? "Delete this table and its studies" : "Forget this table and delete its studies; the file stays";
-  byId("steps").textContent = isReady ? "What a privacy budget costs and what it buys" : "Choose a table, or upload one";
+  byId("about").hidden = byId("try").hidden = byId("try-words").hidden = isReady;
+  byId("steps").textContent = isReady ? "Your question" : "Start here";
 }
 
 function say(id, text, isWrong = false) {
@@ -119,6 +124,19 @@ async function look({ isNew = false } = {}) {
     say("table-note", error.message, true);
     byId("reading").hidden = false;
     if (isNew) { byId("reading").open = true; show(false); }
+  }
+}
+
+async function tryIt() {
+  say("table-note", "Loading the survey …");
+  byId("try").disabled = true;
+  try {
+    await listTables((await post("/api/survey")).id);
+    byId("go").focus();
+  } catch (error) {
+    say("table-note", error.message, true);
+  } finally {
+    byId("try").disabled = false;
   }
 }
 
@@ -187,12 +205,17 @@ const MODELS = { logistic: "logistic regression", "hist-gradient-boosting": "boo
 // One choice for the linear models: what is predicted says which.
 const LINEAR = "logistic";
 const isLinear = () => byId("model").value === LINEAR;
+const TRUST = {
+  curator: "The curator is whoever holds the table: a model is trained on the true answers, and what leaves is protected. Protection without that trust is compared too.",
+  nobody: "Answers are randomised before they are collected, so that nobody sees the true ones.",
+};
+const CORRECTED = "With forward correction only the cost of randomised response is shown.";
 
 function fillModels() {
   byId("model").replaceChildren(...session.models.filter((name) => name in MODELS).map((name) => new Option(MODELS[name], name)));
 }
 
-const USUAL = { model: LINEAR, missing: "auto", weight: "", "test-share": "25", regularisation: "", seed: "0", correction: false, epsilon: "0.1:10:30", "shadow-models": "128", "allow-dependent": false, "max-loss": "", "max-rate": "", "study-name": "", "positive-typed": "" };
+const USUAL = { model: LINEAR, trust: "curator", test: "", "max-loss-kind": "mistakes", "max-rate-kind": "advantage", missing: "auto", weight: "", "test-share": "25", regularisation: "", seed: "0", correction: false, epsilon: "0.1:10:30", "shadow-models": "128", "allow-dependent": false, "max-loss": "", "max-rate": "", "study-name": "", "positive-typed": "" };
 
 function fillChoices(chosen = {}) {
   for (const [id, usual] of Object.entries(USUAL)) {
@@ -210,16 +233,40 @@ function paintChoices() {
   state.weight = null;
   const linear = [...byId("model").options].find((option) => option.value === LINEAR);
   if (linear) linear.text = isNumber() ? "ridge regression" : MODELS[LINEAR];
-  const predicted = isNumber() ? "a number is predicted, and only the cost is shown" : "an answer is predicted";
-  byId("model-words").textContent = isLinear() ? predicted : `${predicted}; the model is trained again at a few budgets, which takes minutes`;
+  const alone = isNumber() || !isLinear() ? "" : CORRECTED;
+  byId("model-words").textContent = [isNumber() ? "A number is predicted: only the cost of randomised response is shown." : byId("correction").checked ? alone : "", isLinear() ? "" : "The model is trained again at a few budgets, which takes minutes."].filter(Boolean).join(" ");
+  paintMask();
+  byId("trust-words").textContent = TRUST[byId("trust").value];
+  for (const option of byId("test").options) option.hidden = option.disabled = option.value !== "" && option.value === state.table;
+  byId("test-share-part").hidden = byId("test").value !== "";
+  byId("max-loss-kind").disabled = isNumber();
+  if (isNumber()) byId("max-loss-kind").value = "loss";
+  paintCostKind();
   byId("correction-part").hidden = isNumber() || !isLinear() || !state.protect.includes(state.label);
   byId("regularisation-part").hidden = !isLinear();
   paintHeading();
 }
 
+// Whose record it is says a column of identifiers, if there is one.
+function paintMask() {
+  const typed = (text) => (/^[\w.-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+  const table = byId("table").selectedOptions[0]?.text ?? "";
+  const identity = state.columns.find((column) => column.kind === "identifier")?.name;
+  byId("mask-command").textContent = `epsilens mask ${typed(table)} --label ${typed(state.label)} --identity ${identity ? typed(identity) : "COLUMN"}`;
+}
+
+// What the limit on the cost is in says which numbers it can be.
+const COSTS = { mistakes: ["a number from 0 to 1000, such as 5", "1000"], loss: ["a loss of 0 or more, such as 0.05", "Infinity"] };
+function paintCostKind() {
+  const [expects, most] = COSTS[byId("max-loss-kind").value];
+  Object.assign(byId("max-loss").dataset, { expects, most });
+  tellFields();
+}
+
 // A screen reader reads what is chosen, not every menu of the sentence.
 function paintHeading() {
-  const words = `If I randomise ${byId("protect-words").textContent} of ${byId("people-words").textContent} in ${byId("table").selectedOptions[0]?.text ?? "a table"}, where a model predicts ${state.label}: what does it cost, and what does it buy?`;
+  const chosen = (id) => byId(id).selectedOptions[0]?.text;
+  const words = `How can ${byId("protect-words").textContent} of ${byId("people-words").textContent} in ${chosen("table") ?? "a table"} be protected, if ${chosen("trust")} may see the true answers and ${chosen("model")} predicts ${state.label}?`;
   if (state.columns.length) document.querySelector("#asking h1").setAttribute("aria-label", words);
   else document.querySelector("#asking h1").removeAttribute("aria-label");
 }
@@ -339,9 +386,10 @@ function clearRefusal() {
 async function go() {
   clearRefusal();
   if (state.isUnread) { say("going", "The table cannot be read as asked; correct that first.", true); return; }
-  if (!state.protect.length) { say("going", "Choose at least one column to randomise.", true); return; }
+  if (!state.protect.length) { say("going", "Choose at least one column to protect.", true); return; }
   if (hasWrongField()) { say("going", "Correct the field that is marked.", true); return; }
-  const rate = number("max-rate");
+  const [cost, gain] = [number("max-loss"), number("max-rate")];
+  const [costIs, gainIs] = [byId("max-loss-kind").value, byId("max-rate-kind").value];
   const asked = {
     table: state.table,
     name: byId("study-name").value.trim(),
@@ -356,6 +404,8 @@ async function go() {
       drop: [...state.use.keys()].filter((name) => state.use.get(name) === "out"),
       missing: byId("missing").value,
       weight: byId("weight").value || null,
+      trust: byId("trust").value,
+      test: byId("test").value || null,
       test_share: (number("test-share") ?? 25) / 100,
       model: isLinear() && isNumber() ? "ridge" : byId("model").value,
       regularisation: isLinear() ? number("regularisation") : null,
@@ -364,7 +414,10 @@ async function go() {
       shadow_models: number("shadow-models") ?? 128,
       seed: number("seed") ?? 0,
     },
-    limits: { max_loss_increase: number("max-loss"), max_attack_rate: rate === null ? null : rate / 100 },
+    limits: {
+      [costIs === "loss" ? "max_loss_increase" : "max_accuracy_loss"]: cost === null || costIs === "loss" ? cost : cost / 10,
+      [gainIs === "rate" ? "max_attack_rate" : "max_advantage"]: gain === null ? null : gain / 100,
+    },
   };
   byId("go").disabled = true;
   say("going", "Training the model once …");
@@ -406,14 +459,16 @@ function leaveOut(column) {
 const FIELDS = {
   "the column to predict": "label", "the answer that counts as yes": "positive", "the weight of a row": "weight", "missing answers": "missing",
   "the budgets": "epsilon", "the kind of model": "model", "the regularisation": "regularisation", "the seed": "seed", "the share set aside for testing": "test-share",
-  "the number of attacked models": "shadow-models", "forward correction": "correction", "the largest rise of test loss": "max-loss",
-  "the answers an attacker may guess": "max-rate", "the delimiter": "delimiter", "the encoding": "encoding", "allow groups that give the answer away": "allow-dependent",
+  "the number of attacked models": "shadow-models", "forward correction": "correction", "the largest cost": "max-loss", "the test data": "test", "who may see the true answers": "trust",
+  "the largest gain of an attacker": "max-rate", "the delimiter": "delimiter", "the encoding": "encoding", "allow groups that give the answer away": "allow-dependent",
 };
 
 function lead(message) {
   const named = [...message.matchAll(/“([^”:]+)/g)].map((found) => FIELDS[found[1]]).find(Boolean);
   if (named) openTo(named);
 }
+
+const percent = (value, factor) => (value === null ? "" : Number((factor * value).toFixed(6)));
 
 // Fill in what an earlier study asked, to ask something else.
 async function recall(id) {
@@ -433,7 +488,9 @@ async function recall(id) {
     model: session.models.includes(question.model) && question.model in MODELS ? question.model : LINEAR,
     missing: question.missing, "test-share": Number((100 * question.test_share).toFixed(6)), regularisation: question.regularisation ?? "", seed: question.seed,
     correction: question.correction === "forward", epsilon: question.epsilon, "shadow-models": question.shadow_models, "allow-dependent": question.allow_dependent_groups,
-    "max-loss": limits.max_loss_increase ?? "", "max-rate": limits.max_attack_rate === null ? "" : Number((100 * limits.max_attack_rate).toFixed(6)), "positive-typed": question.positive ?? "",
+    trust: question.trust, test: question.test ?? "",
+    "max-loss-kind": limits.max_loss_increase === null ? "mistakes" : "loss", "max-loss": limits.max_loss_increase ?? percent(limits.max_accuracy_loss, 10),
+    "max-rate-kind": limits.max_attack_rate === null ? "advantage" : "rate", "max-rate": percent(limits.max_attack_rate ?? limits.max_advantage, 100), "positive-typed": question.positive ?? "",
   });
   await look();
   if (question.positive && !byId("positive").hidden) byId("positive").value = question.positive;
@@ -456,7 +513,9 @@ function wire() {
   });
   fillReading();
   fillModels();
-  byId("model").addEventListener("change", paintChoices);
+  for (const id of ["model", "trust", "test", "correction"]) byId(id).addEventListener("change", paintChoices);
+  byId("max-loss-kind").addEventListener("change", paintCostKind);
+  byId("try").addEventListener("click", tryIt);
   for (const id of ["delimiter", "encoding"]) {
     byId(id).addEventListener("change", () => { if (refused) send(refused); else look({ isNew: !state.columns.length }); });
   }

@@ -59,7 +59,10 @@ export async function replaceReport(address, choices, onChoices) {
   frame.classList.remove("coming");
   new ResizeObserver(scale).observe(inside.documentElement);
   scale();
-  if (focused) inside.getElementById(focused)?.focus({ preventScroll: true });
+  const kept = focused ? inside.getElementById(focused) : null;
+  // What has the focus may stand in a part that is closed in the new report.
+  kept?.closest("details:not([open])")?.setAttribute("open", "");
+  kept?.focus({ preventScroll: true });
   current = mine;
   coming = null;
   watch(mine, onChoices);

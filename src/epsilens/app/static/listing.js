@@ -2,7 +2,7 @@
 // All studies; some of them side by side.
 import { alarm, byId, get, make, remove, save } from "./api.js";
 
-const STATES = { preview: "preview only", cost: "cost", decision: "cost and attack" };
+const STATES = { preview: "preview only", cost: "cost", decision: "cost, attack and mechanisms" };
 const LETTERS = "ABCD";
 const MOST = LETTERS.length;
 const saves = (row) => {
@@ -11,12 +11,14 @@ const saves = (row) => {
 };
 // What is rounded was rounded where the reports are written.
 const ROWS = [
-  ["randomised", (row) => row.protect.join(", ")],
+  ["protected", (row) => row.protect.join(", ")],
   ["training rows", (row) => row.shown.n_train],
-  ["test loss before anything is randomised", (row) => row.shown.baseline_loss],
+  ["recommended mechanism", (row) => (row.holds === false ? "none" : row.mechanism ?? "–")],
+  ["test loss before anything is protected", (row) => row.shown.baseline_loss],
   ["recommended ε", (row) => (row.holds === false ? "none" : row.shown.epsilon)],
   ["change of test loss there (estimated)", (row) => row.shown.loss_change],
   ["upper end of 9 in 10 runs (estimated)", (row) => row.shown.loss_change_high],
+  ["answers that become guessable at most (proven)", (row) => row.shown.advantage],
   ["answers guessed, upper end of 9 in 10 releases (measured)", (row) => row.shown.answer_inference_high],
   ["answers guessed at most (proven given what everybody else's data give away)", (row) => row.shown.answer_inference_ceiling],
   ["in words", (row) => row.sentence ?? (row.has_attack || row.stage === "preview" ? "no decision yet" : "cost only: no attack is measured on this model")],

@@ -6,10 +6,11 @@ import { followChoices, replaceReport, stopReports } from "./frame.js";
 const LINEAR = ["logistic", "ridge"];
 // A linear model has an exact cost. Any other is trained again, and its cost is measured at a few budgets.
 const costName = () => (LINEAR.includes(study.question.model) ? "exact cost" : "cost");
+const ATTACK = "attack and mechanisms";
 const worded = (texts) => texts[study.stage].replace("COST", costName());
-const named = (kind) => (kind === "cost" ? costName() : kind);
-const STAGES = { preview: "Preview at a few budgets", cost: "The COST has arrived", decision: "Cost and attack are both here." };
-const COMING = { preview: "The preview is being drawn …", cost: "The COST has arrived and is being drawn …", decision: "Cost and attack have arrived and are being drawn …" };
+const named = (kind) => (kind === "cost" ? costName() : ATTACK);
+const STAGES = { preview: "Preview at a few budgets", cost: "The COST of randomised response has arrived", decision: "All mechanisms are compared." };
+const COMING = { preview: "The preview is being drawn …", cost: "The COST has arrived and is being drawn …", decision: "The comparison of all mechanisms has arrived and is being drawn …" };
 const APART = "Cost and attack are both here, but could not be joined: the report says why.";
 const NO_ATTACK = { ridge: "no attack is measured on a model of numbers", forward: "attacks are measured without the correction" };
 const ACTIVE = ["waiting", "running"];
@@ -149,9 +150,8 @@ function follows() {
     if (study.stage === "cost") return `; ${why}.`;
     return isComing ? `; the ${costName()} follows; ${why}.` : `; the ${costName()} can be resumed; ${why}.`;
   }
-  const missing = study.stage === "cost" ? "the attack" : `the ${costName()} and the attack`;
-  const several = study.stage !== "cost";
-  return isComing ? `; ${missing} follow${several ? "" : "s"}.` : `; ${missing} can be resumed.`;
+  const missing = study.stage === "cost" ? "the attack and the other mechanisms" : `the ${costName()}, the attack and the other mechanisms`;
+  return isComing ? `; ${missing} follow.` : `; ${missing} can be resumed.`;
 }
 
 // A row is kept while it says the same kind of thing, so that the focus on its button stays.
@@ -163,14 +163,15 @@ function row(job, known) {
   Object.assign(made.dataset, { job: job.id, state: job.state, kind: job.kind });
   const pace = job.state === "running" ? left(job.seconds_left) || "beginning" : job.state;
   words.textContent = `${named(job.kind)}: ${pace}`;
+  words.classList.add("capital");
   bar.setAttribute("aria-label", `${named(job.kind)}, how far`);
   if (job.total) Object.assign(bar, { max: job.total, value: job.done }); else bar.removeAttribute("value");
   bar.hidden = !isActive;
-  button.textContent = isActive ? "Cancel" : "Resume";
-  button.setAttribute("aria-label", `${isActive ? "Cancel" : "Resume"} the ${named(job.kind)}`);
+  button.textContent = isActive ? "Stop" : "Resume";
+  button.setAttribute("aria-label", `${isActive ? "Stop" : "Resume"} the ${named(job.kind)}`);
   button.onclick = () => act(job, isActive ? "cancel" : "resume");
-  told.textContent = job.message ?? "";
-  told.hidden = !job.message;
+  told.textContent = job.message ?? (isActive ? job.what : "");
+  told.hidden = told.textContent === "";
   return made;
 }
 

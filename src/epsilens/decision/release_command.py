@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command that makes the release that a decision recommends."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from epsilens.data.typed_names import typed_answer, typed_name
+from epsilens.document import DecisionDocument
+from epsilens.document.decision import RANDOMISED
+from epsilens.document.wording import delta_text
+from epsilens.mechanisms import mechanism_class
+
+
+def with_command(
+    document: DecisionDocument,
+    data: str,
+    *,
+    label: str,
+    classes: Sequence[object],
+    drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    missing: str = "auto",
+    positive: str | None = None,
+    bins: Sequence[str] = (),
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    categories: Sequence[str] = (),
+    ranges: Sequence[str] = (),
+) -> DecisionDocument:
+    """Return a decision with the command that makes the recommended release, bounds included.
+
+    There is none while columns must still be declared.
+
+    Parameters
+    ----------
+    document : DecisionDocument
+    data : str
+        Name of the file.
+    label : str
+    classes : sequence
+        Possible answers of the label.
+    drop, categorical, missing, positive, delimiter, encoding
+        As of `Study`.
+    bins, categories, ranges : sequence of str
+        As they are typed: `age=10`, `sex=f|m`, `age=17:90`.
+    """
+    chosen = document.recommendation
+    is_local = chosen.mechanism in RANDOMISED
+    if chosen.epsilon is None or not chosen.holds or data == "-":
+        return document
+    if chosen.group_epsilons is not None:
+        return document  # a release is at one ε
+    words = ["epsilens"]
+    file = f"./{data}" if data.startswith("-") else data
+    known = f"{label}={'|'.join(typed_answer(str(answer)) for answer in classes)}"
+    settings = document.provenance.settings
+    if is_local:
+        words += ["randomise", file]
+        for column in document.risk.protect:
+            words += ["--protect", typed_name(column)]
+        each = document.cost.provenance.settings.get("epsilon")
+        level = (
+            ",".join(f"{typed_name(name)}={one:.10g}" for name, one in each.items())
+            if isinstance(each, dict)
+            else f"{chosen.epsilon:.10g}"
+        )
+        words += ["--epsilon", level]
+    else:
+        words += ["train", file, "--label", label, "--mechanism", chosen.mechanism]
+        words += ["--epsilon", f"{chosen.epsilon:.10g}", "--delta", delta_text(chosen.delta)]
+        words += ["--protects", str(settings["protects"])]
+        if mechanism_class(chosen.mechanism).shrinks_rows:
+            words += ["--x-bound", f"{settings['x_bound']:.10g}"]
+        for column in document.risk.protect:
+            if column != label:
+                words += ["--protect", typed_name(column)]
+        # For records nothing is learnt from the data: their codes are declared by --categories.
+        is_record = settings["protects"] == "record"
+        if is_record and any(note.code == "columns-not-declared" for note in document.notes):
+            return document
+        codes = () if is_record else categorical
+        for option, columns in (("--drop", drop), ("--categorical", codes)):
+            for column in columns:
+                words += [option, typed_name(column)]
+        if missing != "auto" and not is_record:
+            words += ["--missing", missing]
+        for text in ranges:
+            words += ["--range", text]
+        if positive is not None:
+            words += ["--positive", positive]
+    for text in bins:
+        if not is_local or text.rpartition("=")[0] in document.risk.protect:
+            words += ["--bins", text]
+    for option, value in (("--delimiter", delimiter), ("--encoding", encoding)):
+        if value is not None:
+            words += [option, value]
+    given = [
+        text
+        for text in categories
+        if not is_local or any(text.startswith(f"{name}=") for name in document.risk.protect)
+    ]
+    for text in given:
+        words += ["--categories", text]
+    needs_classes = label in document.risk.protect if is_local else positive is None
+    if needs_classes and not any(text.startswith(f"{label}=") for text in given):
+        words += ["--categories", known]
+    words += ["--out", "released.csv" if is_local else "model.json"]
+    told = chosen.model_copy(update={"command": shlex.join(words)})
+    return document.model_copy(update={"recommendation": told})
