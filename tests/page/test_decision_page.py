@@ -460,7 +460,9 @@ def test_everything_works_by_the_keyboard_alone(opened: Any) -> None:
 
 
 def test_the_paragraph_is_copied(open_page: Callable[..., Any], report: Path) -> None:
-    opened = open_page(report, viewport=WIDE, permissions=["clipboard-read", "clipboard-write"]).open_parts()
+    opened = open_page(
+        report, viewport=WIDE, permissions=["clipboard-read", "clipboard-write"]
+    ).open_parts()
     opened.page.fill("#number", "0.5")
     opened.page.click("#copy")
     opened.page.wait_for_selector("#copied:not(:empty)")
@@ -472,7 +474,9 @@ def test_the_paragraph_is_copied(open_page: Callable[..., Any], report: Path) ->
 
 
 def test_annexes_are_closed_and_copied(open_page: Callable[..., Any], report: Path) -> None:
-    opened = open_page(report, viewport=WIDE, permissions=["clipboard-read", "clipboard-write"]).open_parts()
+    opened = open_page(
+        report, viewport=WIDE, permissions=["clipboard-read", "clipboard-write"]
+    ).open_parts()
     annexes = opened.page.locator("details.annex")
     assert annexes.count() == 3
     for number, words in enumerate(("Article 35(7)", "SP 800-226", "privacy_parameters:")):

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 
 from epsilens.decision import decide
 from epsilens.document import DecisionDocument
-from epsilens.show import write_report
 from epsilens.show.report_data import mechanism_data
 from epsilens.whatif import LossChangeEstimate
 
