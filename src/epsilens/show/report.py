@@ -38,6 +38,7 @@ from epsilens.document.wording import (
     has_few_runs,
     is_model_release,
     loss_unit,
+    sentence_case,
     typical_cell,
     whole_group,
 )
@@ -92,6 +93,8 @@ _EXPECTS = {
     "mistakes": "a number of 0 or more, such as 5",
     "loss": "a loss of 0 or more, such as 0.05",
 }
+_BESIDE_OTHERS = frozenset({"slow-mechanisms"})
+"""Notes about what was not compared; they stand beside what was."""
 _FACT_TITLES = {
     "released": "What is published",
     "cost": "What it costs",
@@ -365,7 +368,11 @@ def _render(
             unit=loss_unit(cost),
             gaps=gaps_of(cost, cost.cells),
             by_record=any(cell.epsilon is None for cell in cost.cells),
-            warnings=document.warnings,
+            warnings=[
+                sentence_case(text)
+                for note, text in zip(document.notes, document.warnings, strict=True)
+                if protection is None or note.code not in _BESIDE_OTHERS
+            ],
             meanings=[
                 (name, NUMBER_TYPE_MEANINGS[name])
                 for name in NUMBER_TYPES
@@ -451,6 +458,11 @@ def _protection(
         "recommended_trust": chosen.trust,
         "has_trust": any(curve.trust == "curator" for curve in document.mechanisms),
         "title": answer_title(chosen),
+        "notes": [
+            sentence_case(text)
+            for note, text in zip(document.notes, document.warnings, strict=True)
+            if note.code in _BESIDE_OTHERS
+        ],
         "explanation": EXPLANATIONS[chosen.mechanism],
         "words": spoken_mechanisms(document),
         "table": view(document).tables[-1],
