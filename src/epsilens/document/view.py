@@ -588,9 +588,11 @@ def cell_facts(
         text = sentence_case(mistakes_text(mistakes))
         cost = Row("cost", title, text, float(mistakes), kind, "in 1,000")
     title, share = "What an attacker gains at most", cell.advantage
+    several = len(document.risk.protect) > 1
     gain = text_row("gain", title, "What an attacker gains is not known")
     if share is not None:
-        gain = Row("gain", title, sentence_case(gain_text(share)), share, "proven")
+        text = sentence_case(gain_text(share, several=several))
+        gain = Row("gain", title, text, share, "proven")
     return cost, gain, text_row("unprotected", "What is not protected", _unprotected_text(curve))
 
 
