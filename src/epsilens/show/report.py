@@ -23,7 +23,7 @@ from epsilens.document import (
 from epsilens.document.annexes import Annex, RegistryEntry, annexes
 from epsilens.document.clauses import MORE_MISTAKES
 from epsilens.document.decision import RANDOMISED, TITLES, answer_title
-from epsilens.document.view import view
+from epsilens.document.view import mechanism_table, view
 from epsilens.document.wording import (
     ATTACKER,
     EVERYBODY,
@@ -457,6 +457,7 @@ def _protection(
             {"title": answer_title(other), "reason": other.reason}
             for other in document.alternatives
         ],
+        "table": mechanism_table(document),
     }
 
 
@@ -566,9 +567,7 @@ def _is_recommended(document: WhatIfDocument | DecisionDocument) -> bool:
     return chosen.holds or chosen.mechanism not in RANDOMISED
 
 
-def _own_answer(
-    document: WhatIfDocument | DecisionDocument, recommended: float | None
-) -> str:
+def _own_answer(document: WhatIfDocument | DecisionDocument, recommended: float | None) -> str:
     """Name what a decision recommends: the mechanism where several were compared, and ε."""
     if isinstance(document, DecisionDocument) and document.is_comparison:
         chosen = document.recommendation

@@ -195,9 +195,7 @@ def test_a_label_stands_in_for_missing_names(build: ModuleType, tmp_path: Path) 
     page = write_report(document, tmp_path / "r.html", question={"label": "smokes"})
     assert "Randomise <bdi>the answer “smokes”</bdi> of" in page.read_text(encoding="utf-8")
     page = write_report(document, tmp_path / "r.html", question={"protect": ["a", "b"]})
-    assert "Randomise <bdi>the answers “a” and “b”</bdi> of" in page.read_text(
-        encoding="utf-8"
-    )
+    assert "Randomise <bdi>the answers “a” and “b”</bdi> of" in page.read_text(encoding="utf-8")
 
 
 def test_the_file_replaces_an_older_one_and_leaves_nothing_beside(
