@@ -30,10 +30,12 @@
   function solve() {
     limits = firstScreen.read();
     if (limits === undefined) { words.textContent = ""; return; }
-    // The limits of the document lead to what the document says.
-    solved = isFirst() ? own() ?? { curve: null, cell: null } : decisionRule.choose(curves, limits, {
+    const found = decisionRule.choose(curves, limits, {
       trust: trust?.value ?? "nobody", protects: page.protects, named: page.named, isCostKnown: page.is_cost_known,
+      hasFewRuns: page.fewest_runs !== null,
     });
+    // The limits of the document lead to what the document says.
+    solved = isFirst() ? own() ?? { ...found, cell: null } : found;
     words.dataset.solved = solved?.cell ? `${solved.curve.name} ${solved.cell.epsilon}` : "none";
     byId("reset").hidden = isFirst();
     for (const id of ["own-advice", "advice-title"]) byId(id).hidden = !isFirst();
@@ -45,17 +47,16 @@
 
   const limitText = () => (limits.cost && limits.attack ? "both limits" : "the limit");
 
-  const costText = (cell) => (limits.cost?.kind === "mistakes" && cell.mistakes_high !== null
-    ? `${Math.ceil(cell.mistakes_high)} more mistakes in 1,000` : `a test loss changed by ${cell.high_text}`);
-
   function showNothing() {
     shown = null;
     const miss = solved?.miss;
-    write("advice", isFirst() ? page.chosen.sentence : miss
-      ? `No mechanism meets ${limitText()}. The nearest is ${solved.curve.title} at ε = ${miss.epsilon}, with an advantage of at most ${miss.risk.advantage}. One release may show ${costText(miss)}.`
+    write("advice", isFirst() ? page.chosen.sentence : solved?.unsure ? `Fewer than ${page.fewest_runs} retrainings a cell are too few to be sure, so no ε is recommended.` : miss
+      ? `No mechanism meets ${limitText()}. The nearest is ${solved.curve.title} at ε = ${miss.epsilon}, with an advantage of at most ${miss.risk.advantage}. One release ${miss.release[limits.cost?.kind === "loss" || miss.mistakes_high === null ? "loss" : "mistakes"]}.`
       : "No mechanism can be recommended under these conditions.");
     words.textContent = "";
-    if (miss) firstScreen.showFacts(miss.facts);
+    firstScreen.showFacts(solved?.unsure ? [] : miss?.facts ?? []);
+    if (miss) mechanism.value = solved.curve.name;
+    look.value = "";
   }
 
   function show(curve, cell) {
