@@ -177,7 +177,7 @@ def test_a_model_that_is_not_linear_is_chosen_trained_again_and_decided_about(
     page.wait_for_selector("#jobs button:text('Stop')")
     report = tab.wait_for_report("decision")
     # Other mechanisms are compared for any model.
-    assert "noisy gradient descent" in report.inner_text("#mechanism-picture")
+    assert "noisy gradient descent" in report.inner_text("#look-mechanism")
     # Back in the question, the model is the one that was chosen.
     page.click("#ask-again")
     page.wait_for_function("document.getElementById('model').value === 'extra-trees'")
@@ -269,12 +269,12 @@ def test_from_a_file_to_a_decision_by_mouse(
     # No note about a domain that was declared.
     assert "observed values" not in decision.text_content("main")
     # The limits are lines in the chart of mechanisms that can be dragged; they lead to another answer.
-    first_answer = decision.inner_text("#advice")
-    assert first_answer.startswith("Train with noisy gradient descent at ε = ")
+    assert "become guessable (proven; our default limit)" in decision.inner_text("#advice")
     assert (decision.input_value("#accepted"), decision.input_value("#feared")) == ("", "10")
     assert decision.is_visible("#by-default")
+    # As `epsilens decide` prints it, for the file that was uploaded.
     command = decision.text_content("#next-command")
-    assert command.startswith("epsilens train clinic.csv --label smokes --mechanism noisy-descent")
+    assert command.startswith("epsilens randomise clinic.csv --protect smokes --epsilon 0.2")
     decision.fill("#accepted", "20")
     grip = decision.locator("[data-grip=cost]")
     grip.scroll_into_view_if_needed()
