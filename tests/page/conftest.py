@@ -25,9 +25,16 @@ class Opened:
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
         # A busy machine is no failure.
-        self.page.set_default_timeout(120_000)
+        self.page.set_default_timeout(8_000)
         self.page.goto(path.as_uri())
         self.page.wait_for_selector("html[data-ready]")
+
+    def open_parts(self) -> Opened:
+        """Open every part of the page below the first screen."""
+        self.page.evaluate(
+            "for (const part of document.querySelectorAll('details.part')) part.open = true"
+        )
+        return self
 
     def text(self, name: str) -> str:
         return self.page.inner_text(f"#{name}")

@@ -36,12 +36,12 @@ def report(build: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def opened(open_page: Callable[..., Any], report: Path) -> Any:
-    return open_page(report, viewport=WIDE)
+    return open_page(report, viewport=WIDE).open_parts()
 
 
 @pytest.fixture(scope="module")
 def kept_open(open_once: Callable[..., Any], report: Path) -> Any:
-    return open_once(report, viewport=WIDE)
+    return open_once(report, viewport=WIDE).open_parts()
 
 
 def document_of(opened: Any) -> Any:
@@ -207,7 +207,7 @@ def test_the_page_solves_as_decide_does(
     said = opened.text("within") or "the document's own limits"
     if wanted.epsilon is None:
         assert solved == "none"
-        assert said.startswith("No ε keeps")
+        assert said.startswith("No ε meets")
         assert opened.text("big") == "no ε"
         return
     assert float(solved) == wanted.epsilon
@@ -231,7 +231,7 @@ def test_the_page_recommends_nothing_from_few_retrainings(
     origin = document.cost.provenance.model_copy(update={"method": "retrain", "settings": settings})
     cost = document.cost.model_copy(update={"provenance": origin})
     document = document.model_copy(update={"cost": cost})
-    opened = open_page(write_report(document, tmp_path / "report.html"), viewport=WIDE)
+    opened = open_page(write_report(document, tmp_path / "report.html"), viewport=WIDE).open_parts()
     opened.page.fill("#accepted", "0.1")
     assert opened.text("big") == "no ε"
     assert opened.text("within").startswith("Fewer than 19 retrainings a cell are too few")
@@ -249,7 +249,7 @@ def test_the_page_solves_failed_checks_and_advantages_as_decide_does(
     document = build.make_decision(
         max_loss_increase=None, max_attack_rate=None, max_advantage=0.15, **asked
     )
-    opened = open_page(write_report(document, tmp_path / "report.html"), viewport=WIDE)
+    opened = open_page(write_report(document, tmp_path / "report.html"), viewport=WIDE).open_parts()
     cost, risk = build.make_curves(**asked)
     opened.page.uncheck("#measured")
     for loss, rate in (
@@ -460,7 +460,9 @@ def test_everything_works_by_the_keyboard_alone(opened: Any) -> None:
 
 
 def test_the_paragraph_is_copied(open_page: Callable[..., Any], report: Path) -> None:
-    opened = open_page(report, viewport=WIDE, permissions=["clipboard-read", "clipboard-write"])
+    opened = open_page(
+        report, viewport=WIDE, permissions=["clipboard-read", "clipboard-write"]
+    ).open_parts()
     opened.page.fill("#number", "0.5")
     opened.page.click("#copy")
     opened.page.wait_for_selector("#copied:not(:empty)")
@@ -472,7 +474,9 @@ def test_the_paragraph_is_copied(open_page: Callable[..., Any], report: Path) ->
 
 
 def test_annexes_are_closed_and_copied(open_page: Callable[..., Any], report: Path) -> None:
-    opened = open_page(report, viewport=WIDE, permissions=["clipboard-read", "clipboard-write"])
+    opened = open_page(
+        report, viewport=WIDE, permissions=["clipboard-read", "clipboard-write"]
+    ).open_parts()
     annexes = opened.page.locator("details.annex")
     assert annexes.count() == 3
     for number, words in enumerate(("Article 35(7)", "SP 800-226", "privacy_parameters:")):
@@ -616,7 +620,7 @@ def test_no_recommendation_is_called_one(
     open_page: Callable[..., Any], build: ModuleType, tmp_path: Path
 ) -> None:
     document = build.make_decision(max_attack_rate=0.5)
-    opened = open_page(write_report(document, tmp_path / "report.html"), viewport=WIDE)
+    opened = open_page(write_report(document, tmp_path / "report.html"), viewport=WIDE).open_parts()
     assert opened.page.inner_text(".box h2") == "No recommendation"
     assert opened.page.is_hidden("#recommended")
     assert "No ε of the grid keeps attackers within 50%" in opened.page.inner_text(".box")
@@ -656,7 +660,7 @@ def test_one_budget_and_infinity(
 ) -> None:
     document = build.make_decision(max_loss_increase=1e-6, epsilons=[1.0, math.inf])
     assert document.recommendation.epsilon == math.inf
-    opened = open_page(write_report(document, tmp_path / "report.html"), viewport=WIDE)
+    opened = open_page(write_report(document, tmp_path / "report.html"), viewport=WIDE).open_parts()
     assert opened.complaints == []
     assert opened.text("big") == "ε = ∞ recommended"
     assert opened.page.is_visible("#outside")
@@ -671,7 +675,7 @@ def test_infinity_can_be_the_solution(
     open_page: Callable[..., Any], build: ModuleType, tmp_path: Path
 ) -> None:
     document = build.make_decision(epsilons=[0.5, 1.0, 2.0, math.inf])
-    opened = open_page(write_report(document, tmp_path / "report.html"), viewport=WIDE)
+    opened = open_page(write_report(document, tmp_path / "report.html"), viewport=WIDE).open_parts()
     line = '#chart svg line[stroke="#1d5fa8"]'
     opacity = f"Number(getComputedStyle(document.querySelector('{line}')).opacity)"
     assert opened.page.evaluate(opacity) == 1

@@ -227,7 +227,7 @@ def decide(
             progress=progress,
         )
     from epsilens.decision.release_command import with_command
-    from epsilens.show import protection_chart
+    from epsilens.show import document_chart
 
     document = output.settle(
         with_command(
@@ -247,7 +247,7 @@ def decide(
         )
     )
     question = {"label": label, "data": printable(Path(data).name)}
-    output.write(document, chart=protection_chart, question=question)
+    output.write(document, chart=document_chart, question=question)
     if annexes is not None:
         write_annexes(document, annexes, data=None if output.anonymous else question["data"])
     show_decision(document, output, has_tables=has_tables, written=(annexes,))

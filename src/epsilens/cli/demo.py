@@ -93,11 +93,11 @@ def survey_study(*, seed: int) -> Study:
 def _write(folder: Path, document: DecisionDocument) -> None:
     from epsilens.data import load_survey, write_table, write_text
     from epsilens.document import to_json
-    from epsilens.show import protection_chart, save_chart, write_report
+    from epsilens.show import document_chart, save_chart, write_report
 
     write_table(load_survey(), folder / "survey.csv")
     write_text(to_json(document) + "\n", folder / "decision.json")
-    save_chart(protection_chart(document), folder / "decision.svg")
+    save_chart(document_chart(document), folder / "decision.svg")
     write_report(
         document,
         folder / "report.html",

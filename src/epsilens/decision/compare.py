@@ -244,8 +244,7 @@ def _cost_against(one: Candidate, best: Candidate) -> str:
     cells = [cell for cell in (one.cell(), best.cell()) if cell is not None]
     mistakes = [cell.mistakes for cell in cells if cell.mistakes is not None]
     if len(mistakes) == 2 and mistakes[0] > mistakes[1]:
-        more = [change_text(float(count), decimals=0) if count else "no" for count in mistakes]
-        return f"{more[0]} mistakes in 1,000 against {more[1]}"
+        return f"{_count_text(mistakes[0])} mistakes in 1,000 instead of {_count_text(mistakes[1])}"
     losses = [cell.loss_change for cell in cells if cell.loss_change is not None]
     if len(losses) == 2 and losses[0] > losses[1]:
         return f"{change_text(losses[0])} of test loss against {change_text(losses[1])}"
@@ -255,6 +254,17 @@ def _cost_against(one: Candidate, best: Candidate) -> str:
         if standing is not None
     ]
     return f"one release may change the test loss by {' against '.join(ends)}"
+
+
+def _count_text(mistakes: int) -> str:
+    """Write a number of further mistakes without a sign.
+
+    Examples
+    --------
+    >>> _count_text(14), _count_text(-5), _count_text(0)
+    ('14 more', '5 fewer', 'no more')
+    """
+    return f"{abs(mistakes)} {'fewer' if mistakes < 0 else 'more'}" if mistakes else "no more"
 
 
 # --- The answer in one sentence each: what to do, what is proven, what it costs ---
@@ -334,8 +344,8 @@ def short_sentence(
     ...                        advantage=0.09)
     >>> limits = CheckedLimits(None, None, None, 0.1, 0.9, 0.0)
     >>> short_sentence(found, cell, limits, named="ε = 1", kind="estimated")
-    'Train with noisy gradient descent at ε = 1 (δ = 1e-6). At most 9.0% of the answers that the rest of
-    the data do not give away become guessable (proven). The model makes about 2 more mistakes in 1,000
+    'Train with noisy gradient descent at ε = 1 (δ = 1e-6). Of the answers that the rest of the data do
+    not give away, at most 9.0% become guessable (proven). The model makes about 2 more mistakes in 1,000
     (estimated).'
     """
     measured = "The limit on the attack is met only by the attack that was tried (measured)."
@@ -383,14 +393,17 @@ def mechanism_details(
         )
     if found.attack_rate_ceiling is not None and baseline is not None:
         said.append(
-            f"From everybody else's data an attacker guesses up to {at_most_text(baseline)} of the answers "
-            f"(measured); with this release at most {at_most_text(found.attack_rate_ceiling)} (proven given "
-            "that baseline)."
+            f"From the rest of the data an attacker guesses up to b = {at_most_text(baseline)} of the answers "
+            f"(measured). With this release it is at most {at_most_text(found.attack_rate_ceiling)} (proven "
+            "given b)."
         )
-    whole = "the whole record" if found.protects == "record" else "the answer"
+    whole = "whole record" if found.protects == "record" else "answer"
     said.append(
-        f"The guarantee covers {whole} of every person: {TITLES[found.mechanism]} at ε = "
-        f"{epsilon_text(found.epsilon)}, δ = {delta_text(found.delta)}."
+        f"The guarantee is for the {whole} of each person. It holds for every single one, not only on average."
+    )
+    said.append(
+        f"ε = {epsilon_text(found.epsilon)} sets the noise: a smaller ε hides more. δ = "
+        f"{delta_text(found.delta)} allows for rare outcomes beyond ε, which the proven share counts."
     )
     if not is_exact:
         said.append(

@@ -336,7 +336,7 @@ def preview_others(
         notes.append(
             Note(
                 "slow-mechanisms",
-                f"{', '.join(slow)} would take long and {'was' if len(slow) == 1 else 'were'} not compared. Name "
+                f"slow mechanisms were not compared and may cost less: {', '.join(slow)}. Name "
                 f"{'it' if len(slow) == 1 else 'them'} in {setting('mechanism')}, or allow more {setting('seconds')}.",
             )
         )

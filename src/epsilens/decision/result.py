@@ -213,9 +213,9 @@ class Decision(Documented):
 
     def plot(self) -> alt.LayerChart | alt.VConcatChart:
         """Draw the mechanisms against each other; cost above attack where there is only one."""
-        from epsilens.show import protection_chart
+        from epsilens.show import document_chart
 
-        return protection_chart(self.document)
+        return document_chart(self.document)
 
     def __repr__(self) -> str:
         shown = view(self.document)

@@ -101,11 +101,11 @@ def gain_text(advantage: float) -> str:
     Examples
     --------
     >>> gain_text(0.09)
-    'at most 9.0% of the answers that the rest of the data do not give away become guessable'
+    'of the answers that the rest of the data do not give away, at most 9.0% become guessable'
     """
     return (
-        f"at most {at_most_text(advantage)} of the answers that the rest of the data do not give away "
-        "become guessable"
+        "of the answers that the rest of the data do not give away, at most "
+        f"{at_most_text(advantage)} become guessable"
     )
 
 

@@ -68,6 +68,33 @@ TITLES: dict[MechanismName, str] = {
 """Names of the mechanisms in sentences."""
 
 
+EXPLANATIONS: dict[MechanismName, str] = {
+    "randomised-response": "Each answer is replaced at random, with a known probability, before it is collected",
+    "randomised-response-corrected": "Answers are replaced at random, and the training allows for that",
+    "noisy-descent": "A linear model is trained in small steps, and noise is added to each step",
+    "output-perturbation": "A linear model is trained, and noise is added to the finished model",
+    "dp-sgd": "A network is trained on random samples, and noise is added to each step",
+    "dp-ebm": "A sum of curves, one a column, is trained with noise",
+    "synthetic-aim": "A table of invented people is drawn from noisy counts",
+}
+"""How the mechanisms work, in a sentence each."""
+
+
+def released_text(mechanism: MechanismName) -> str:
+    """Say what a mechanism publishes.
+
+    Examples
+    --------
+    >>> released_text("noisy-descent")
+    'One model that was trained with noise. The table is not published'
+    """
+    if mechanism in RANDOMISED:
+        return "The table with randomised answers, and any model of it"
+    if mechanism == "synthetic-aim":
+        return "A table of invented people, and any model of it. The true table is not published"
+    return "One model that was trained with noise. The table is not published"
+
+
 @dataclass(frozen=True)
 class Point:
     """Cost and risk at one budget.
@@ -325,7 +352,7 @@ class MechanismAudit(Part):
     --------
     >>> MechanismAudit(library="interpret-core 0.7.8", neighbours="added or removed", confidence=0.95,
     ...                checks=[]).sentence
-    'No breach found: 0 attacks on interpret-core 0.7.8 proved no more than is claimed.'
+    'No breach found: none of 0 attacks on interpret-core 0.7.8 proved more than is claimed (a test, no proof).'
     """
 
     library: StrictStr
@@ -348,7 +375,10 @@ class MechanismAudit(Part):
         n_broken = sum(check.is_broken for check in self.checks)
         if n_broken:
             return f"A claim is broken: {n_broken} of {len(self.checks)} attacks on {self.library} proved more than is claimed."
-        return f"No breach found: {len(self.checks)} attacks on {self.library} proved no more than is claimed."
+        return (
+            f"No breach found: none of {len(self.checks)} attacks on {self.library} proved more than is claimed "
+            "(a test, no proof)."
+        )
 
 
 class MechanismCurve(Part):

@@ -750,8 +750,8 @@ def protection_sentence(
     >>> cell = MechanismCell(epsilon=1.0, delta=1e-6, advantage=0.09, loss_change=0.002,
     ...                      accuracy_change=-0.0021, method="simulation")
     >>> protection_sentence("noisy-descent", cell, named="ε = 1", kind="estimated")
-    'Train with noisy gradient descent at ε = 1 (δ = 1e-6). At most 9.0% of the answers that the rest of
-    the data do not give away become guessable (proven). The model makes about 2 more mistakes in 1,000
+    'Train with noisy gradient descent at ε = 1 (δ = 1e-6). Of the answers that the rest of the data do
+    not give away, at most 9.0% become guessable (proven). The model makes about 2 more mistakes in 1,000
     (estimated).'
     """
     at = named if not cell.delta else f"{named} (δ = {delta_text(cell.delta)})"

@@ -553,7 +553,7 @@ def decision_facts(document: DecisionDocument) -> tuple[Row, ...]:
     >>> for fact in decision_facts(example_document("decision")):
     ...     print(fact.sentence)
     The test loss changes by +0.0400 (estimated).
-    At most 46.2% of the answers that the rest of the data do not give away become guessable (proven).
+    Of the answers that the rest of the data do not give away, at most 46.2% become guessable (proven).
     Who was in the data is not hidden, and other columns stay as they are.
     """
     chosen, cell = document.recommendation, document.chosen_cell()
@@ -574,8 +574,8 @@ def cell_facts(
     >>> from epsilens.document import example_document
     >>> document = example_document("decision")
     >>> curve = document.mechanisms[0]
-    >>> cell_facts(document, curve, curve.cells[1])[1].text[:16]
-    'At most 76.2% of'
+    >>> cell_facts(document, curve, curve.cells[1])[1].text[-30:]
+    'at most 76.2% become guessable'
     """
     title, kind = "What it costs", document.cost_type_at(curve.mechanism, cell)
     mistakes = cell.mistakes
@@ -599,8 +599,8 @@ def _unprotected_text(curve: Recommendation | MechanismCurve) -> str:
     if curve.trust == "nobody":
         return "Who was in the data is not hidden, and other columns stay as they are"
     if curve.protects == "record":
-        return "Whoever is trusted still sees all records, and what they say of people in general is not hidden"
-    return "Whoever is trusted still sees the true answers, and who was in the data is not hidden"
+        return "The curator still sees all records, and what they say of people in general is not hidden"
+    return "The curator still sees the true answers. Other columns, and who was in the data, are not hidden"
 
 
 def _runner_up(document: DecisionDocument) -> str | None:

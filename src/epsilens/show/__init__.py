@@ -10,11 +10,11 @@ from epsilens.document.wording import Outcome
 from epsilens.show.audit import audit_chart
 from epsilens.show.comparison import comparison_chart
 from epsilens.show.cost import cost_chart, save_chart
-from epsilens.show.decision import decision_chart
+from epsilens.show.decision import decision_chart, document_chart
 from epsilens.show.federation import federation_chart
 from epsilens.show.look import available_outcomes
 from epsilens.show.mask import mask_chart, mask_picture
-from epsilens.show.mechanisms import mechanism_chart, protection_chart
+from epsilens.show.mechanisms import mechanism_chart
 from epsilens.show.page import page_chart, risk_page_chart
 from epsilens.show.report import write_report
 from epsilens.show.risk import risk_chart
@@ -36,13 +36,13 @@ __all__ = [
     "decision_chart",
     "decision_details",
     "decision_lines",
+    "document_chart",
     "document_table",
     "federation_chart",
     "mask_chart",
     "mask_picture",
     "mechanism_chart",
     "page_chart",
-    "protection_chart",
     "relaxed_sentence",
     "release_summary",
     "risk_chart",

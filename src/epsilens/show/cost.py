@@ -106,7 +106,7 @@ def cost_plot(
     document: WhatIfDocument,
     *,
     outcome: Outcome = "loss",
-    max_loss_increase: float | None = None,
+    limit: float | None = None,
     shapes: Sequence[str] = SHAPES,
     budgets: Sequence[float] | None = None,
     is_lowest: bool = True,
@@ -120,8 +120,8 @@ def cost_plot(
         The what-if to draw.
     outcome : {"mistakes", "accuracy", "loss", "auc", "loss_gap", "accuracy_gap"}
         What is drawn upwards.
-    max_loss_increase : float, optional
-        The acceptable increase of the loss, drawn as a dashed line.
+    limit : float, optional
+        Limit on the cost in the unit of the chart, drawn as a dashed line.
     shapes : sequence of str
         The points of the groups.
     budgets : sequence of float, optional
@@ -148,7 +148,6 @@ def cost_plot(
     from epsilens.show.offline import Plot, SharedRows, layer_of
 
     rows, aside = plotted_rows(document, outcome)
-    tolerance = tolerance_for(outcome, max_loss_increase)
     groups = [name for name in group_names(document) if any(row["group"] == name for row in rows)]
     drawn_budgets = [row["epsilon"] for row in rows]
     data = SharedRows(values=rows)
@@ -159,7 +158,7 @@ def cost_plot(
     )
     y_axis = value_axis(alt, change_title(document, outcome))
     drawn = [row[name] for row in rows for name in ("change", "low", "high")]
-    y_scale = alt.Scale(domain=list(change_limits(drawn, tolerance)), nice=False, zero=False)
+    y_scale = alt.Scale(domain=list(change_limits(drawn, limit)), nice=False, zero=False)
     y = alt.Y("change:Q", axis=y_axis, scale=y_scale)
     marks = _group_marks(alt, groups, group_names(document), shapes)
     tooltip = [
@@ -205,9 +204,9 @@ def cost_plot(
                 .mark_point(size=60, strokeWidth=1.6, opacity=1, xOffset=aside_by)
                 .encode(x=x, y=y, tooltip=tooltip, **marks["point"]),
             ]
-    if tolerance is not None:
-        words = f"acceptable loss: {tolerance:g}"
-        layers += dashed_limit(alt, tolerance, words=words, width=size[0] if size else None)
+    if limit is not None:
+        words = f"limit {limit:.10g}"
+        layers += dashed_limit(alt, limit, words=words, width=size[0] if size else None)
     if is_lowest:
         layers.extend(axis_ends(alt, size))
     chart: alt.LayerChart = alt.layer(*layers).resolve_scale(
@@ -334,7 +333,7 @@ def cost_chart(
     >>> chart.to_dict()["title"]["text"]
     'What a privacy budget costs'
     """
-    plot = cost_plot(document, outcome=outcome, max_loss_increase=max_loss_increase)
+    plot = cost_plot(document, outcome=outcome, limit=tolerance_for(outcome, max_loss_increase))
     room = _TELEPHONE if width == "container" else width
     chart: alt.LayerChart = dressed(
         plot.chart.properties(

@@ -18,7 +18,15 @@ from epsilens.show.cost import (
     spoken_description,
     subtitle_lines,
 )
-from epsilens.show.look import ACCENT, dressed, legend_layout, panel_title, subtitle
+from epsilens.show.look import (
+    ACCENT,
+    dressed,
+    first_outcome,
+    legend_layout,
+    panel_title,
+    subtitle,
+)
+from epsilens.show.mechanisms import mechanism_chart
 from epsilens.show.risk import draw_panel, risk_panels, risk_rows, spoken_panel
 
 if TYPE_CHECKING:
@@ -31,7 +39,7 @@ DECISION_TITLE = "What a privacy budget costs and what it buys"
 def decision_chart(
     document: DecisionDocument,
     *,
-    outcome: Outcome = "loss",
+    outcome: Outcome | None = None,
     width: int = 640,
     height: int = 230,
 ) -> alt.VConcatChart:
@@ -47,7 +55,7 @@ def decision_chart(
     document : DecisionDocument
         The decision to draw.
     outcome : {"mistakes", "accuracy", "loss", "auc", "loss_gap", "accuracy_gap"}
-        What the upper plot shows.
+        What the upper plot shows. None: mistakes where they are known, or what the limit is about.
     width, height : int
         Size of each plot in pixels.
 
@@ -88,11 +96,16 @@ def decision_chart(
             "epsilon to the grid."
         )
     budgets, size = common_budgets(document), (width, height)
-    tolerance = chosen.max_loss_increase if outcome == "loss" else None
+    outcome = outcome or first_outcome(document.cost, max_loss_increase=chosen.max_loss_increase)
+    accuracy = chosen.max_accuracy_loss
+    limits = {
+        "loss": chosen.max_loss_increase,
+        "mistakes": None if accuracy is None else 10.0 * accuracy,
+    }
     plot = cost_plot(
         document.cost,
         outcome=outcome,
-        max_loss_increase=tolerance,
+        limit=limits.get(outcome),
         shapes=shapes_by_type(document.cost),
         budgets=budgets,
         is_lowest=False,
@@ -143,14 +156,32 @@ def decision_chart(
 
 def document_chart(
     document: WhatIfDocument | DecisionDocument,
-    outcome: Outcome = "loss",
+    outcome: Outcome | None = None,
     max_loss_increase: float | None = None,
 ) -> alt.LayerChart | alt.VConcatChart:
-    """Draw a decision, or a what-if with the accepted loss, which belongs to the chart of the loss alone."""
-    if isinstance(document, DecisionDocument):
-        return decision_chart(document, outcome=outcome)
-    tolerance = max_loss_increase if outcome == "loss" else None
-    return cost_chart(document, outcome=outcome, max_loss_increase=tolerance)
+    """Draw several mechanisms against each other, or one over ε; of a what-if its cost.
+
+    Parameters
+    ----------
+    document : WhatIfDocument or DecisionDocument
+    outcome : {"mistakes", "accuracy", "loss", "auc", "loss_gap", "accuracy_gap"}, optional
+        The cost over ε. None: mistakes where they are known, or what the limit is about.
+    max_loss_increase : float, optional
+        Limit of a what-if.
+
+    Examples
+    --------
+    >>> from epsilens.document import example_document
+    >>> "vconcat" in document_chart(example_document("decision")).to_dict()
+    True
+    """
+    if not isinstance(document, DecisionDocument):
+        outcome = outcome or first_outcome(document, max_loss_increase=max_loss_increase)
+        tolerance = max_loss_increase if outcome == "loss" else None
+        return cost_chart(document, outcome=outcome, max_loss_increase=tolerance)
+    if document.is_comparison or document.risk.is_together:
+        return mechanism_chart(document)
+    return decision_chart(document, outcome=outcome)
 
 
 def common_budgets(document: DecisionDocument) -> list[float]:

@@ -266,6 +266,7 @@ def dressed(chart: Any, *, title_offset: int, legend: Mapping[str, int] | None =
     # In one step: each step copies the whole chart.
     finished = chart.configure(
         font=FONT,
+        padding=10,
         view={"stroke": None},
         title={
             "anchor": "start",
@@ -315,7 +316,7 @@ def available_outcomes(document: WhatIfDocument) -> list[Outcome]:
     >>> cells = [WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
     ...                     loss_change=0.02, accuracy_change=-0.01)]
     >>> available_outcomes(example_document("whatif", cells=cells))
-    ['loss', 'accuracy']
+    ['mistakes', 'accuracy', 'loss']
     """
     names: tuple[Outcome, ...] = get_args(Outcome)
     found = [
@@ -323,6 +324,14 @@ def available_outcomes(document: WhatIfDocument) -> list[Outcome]:
     ]
     # Where nothing passed its checks, the chart of the loss says so.
     return found or (["loss"] if _rows(document, "loss")[0] else [])
+
+
+def first_outcome(document: WhatIfDocument, *, max_loss_increase: float | None) -> Outcome:
+    """Return the cost that is drawn first: mistakes, or the loss where that is limited or nothing else known."""
+    outcomes = available_outcomes(document)
+    if "mistakes" in outcomes and max_loss_increase is None:
+        return "mistakes"
+    return "loss" if "loss" in outcomes or not outcomes else outcomes[0]
 
 
 def plotted_rows(

@@ -134,7 +134,8 @@ def mechanism_chart(
         return width * axes.across(row["advantage"]), height * axes.up(row["cost"])
 
     shade_of = "datum.shade"
-    labels = _labels(axes.rows, names, place, size=(width, height))
+    limit = None if axes.gain_limit is None else width * axes.across(axes.gain_limit)
+    labels = _labels(axes.rows, names, place, size=(width, height), limit=limit)
     base = layer_of([{**label, "shade": shades[label["mechanism"]]} for label in labels])
     look = {
         "align": {"expr": "datum.align"},
@@ -333,21 +334,6 @@ def _limit_layers(alt: Any, axes: MechanismAxes) -> list[Any]:
     return layers
 
 
-def protection_chart(document: DecisionDocument) -> alt.LayerChart | alt.VConcatChart:
-    """Draw several mechanisms against each other, or cost and attack of the only one over ε.
-
-    Examples
-    --------
-    >>> from epsilens.document import example_document
-    >>> "vconcat" in protection_chart(example_document("decision")).to_dict()
-    True
-    """
-    from epsilens.show.decision import decision_chart
-
-    by_advantage = document.is_comparison or document.risk.is_together
-    return mechanism_chart(document) if by_advantage else decision_chart(document)
-
-
 @dataclass(frozen=True)
 class MechanismAxes:
     """What a picture of mechanisms shows, and where: both axes go from 0 to 1.
@@ -488,6 +474,7 @@ def _labels(
     place: Callable[[dict[str, Any]], tuple[float, float]],
     *,
     size: tuple[int, int],
+    limit: float | None,
 ) -> list[dict[str, Any]]:
     """Choose which names and budgets are written, and on which side, so that none covers another.
 
@@ -501,10 +488,14 @@ def _labels(
         From a row to its pixels.
     size : (int, int)
         Width and height of the plot in pixels.
+    limit : float or None
+        Pixels from the left to the limit on the attack, which no label crosses.
     """
     width, height = size
     points = {name: [place(row) for row in rows if row["mechanism"] == name] for name in names}
     taken = [(x - 3, y - 3, x + 3, y + 3) for own in points.values() for x, y in own]
+    if limit is not None:
+        taken.append((limit - 1, 0, limit + 1, height))
     found: list[dict[str, Any]] = []
 
     def is_own(box: tuple[float, ...], name: str) -> bool:
@@ -528,7 +519,7 @@ def _labels(
             is_free = all(
                 box[0] > b[2] or box[2] < b[0] or box[1] > b[3] or box[3] < b[1] for b in taken
             )
-            if is_free and (not is_name or is_own(box, row["mechanism"])):
+            if is_free and is_own(box, row["mechanism"]):
                 taken.append(box)
                 found.append(
                     {**row, "label": text, "align": align, "dx": dx, "dy": dy, "is_name": is_name}
@@ -545,7 +536,7 @@ def _labels(
             if any(write(row, row["title"], sides=sides, is_name=True) for row in own[name]):
                 break
     for name in names:
-        step = max(1, len(own[name]) // 4)
+        step = max(1, len(own[name]) // 3)
         for row in own[name] if name == names[0] else own[name][::step]:
             if not row["chosen"]:
                 write(row, row["label"], sides=_NEAR, is_name=False)
@@ -583,7 +574,7 @@ def spoken_mechanisms(document: DecisionDocument) -> str:
     Examples
     --------
     >>> from epsilens.document import example_document
-    >>> spoken_mechanisms(example_document("decision"))[-61:]
+    >>> spoken_mechanisms(example_document("decision"))[-48:]
     'Randomised response: advantage 46.2 % to 76.2 %.'
     """
     said = [document.recommendation.sentence]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
 from html import escape
 
@@ -19,6 +20,7 @@ from epsilens.document.wording import (
     loss_unit,
     percent_text,
 )
+from epsilens.errors import InputError
 
 _LEFT = ' style="text-align:left;padding:.15em .6em"'
 _HEAD = ' style="text-align:right;padding:.15em .6em"'
@@ -101,7 +103,7 @@ def risk_html(document: RiskDocument, *, max_rows: int = 12) -> str:
 
 
 def decision_html(document: DecisionDocument, *, max_rows: int = 12) -> str:
-    """Show a decision as HTML: the recommendation, and what a few budgets cost and buy.
+    """Show a decision as HTML: the recommendation, the chart, three facts, and the numbers on demand.
 
     Parameters
     ----------
@@ -136,24 +138,43 @@ def decision_html(document: DecisionDocument, *, max_rows: int = 12) -> str:
     shown, attacks = view(document), view(document.risk)
     table = shown.tables[0]
     columns = [*_DECISION, *attacks.tables[0].keys[1:]]
+    summary = _answer(shown, _picture(document))
     if len(shown.tables) > 1:
         table = shown.tables[1]
-        return _page(_answer(shown), table, [*table.notes, *_caveats(document)])
+        return _page(summary, table, [*table.notes, *_caveats(document)], is_closed=True)
     table = replace(table, notes=()).thinned(max_rows, "to_dict() has").select(columns)
     if document.recommendation.holds:
         lines = tuple(_recommended(line) if line.is_chosen else line for line in table.lines)
         table = replace(table, lines=lines)
     kind = cost_type(document.cost)
     notes = [f"Cost: {kind}. Attacks: measured, ceilings proven.", *attacks.notes, *table.notes]
-    return _page(_answer(shown), table, [*notes, *_caveats(document)])
+    return _page(summary, table, [*notes, *_caveats(document)], is_closed=True)
 
 
-def _answer(shown: View) -> str:
-    """Return the recommendation, its facts and the second-best answer as HTML, a line each."""
+def _answer(shown: View, picture: str) -> str:
+    """Return the recommendation, the chart, the facts and the second-best answer as HTML."""
     facts = [fact.sentence for fact in shown.facts]
     if shown.runner_up is not None:
         facts.append(shown.runner_up)
-    return "<br>".join([f"<b>{escape(shown.sentences[0])}</b>", *map(escape, facts)])
+    said = "<br>".join(map(escape, facts))
+    return f"<b>{escape(shown.sentences[0])}</b><br>{picture}<br>{said}"
+
+
+def _picture(document: DecisionDocument) -> str:
+    """Return the chart of the report as an image within the text; nothing where there is none to draw."""
+    import vl_convert
+
+    from epsilens.show.decision import document_chart
+
+    try:
+        spec = document_chart(document).to_dict(validate=False)
+    except InputError:  # no budget lies on a logarithmic axis
+        return ""
+    spec.pop("title", None)  # the recommendation stands above
+    svg = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
+    drawn = base64.b64encode(svg.encode()).decode("ascii")
+    words = escape(str(spec.get("description", "")))
+    return f'<img style="max-width:100%" src="data:image/svg+xml;base64,{drawn}" alt="{words}">'
 
 
 def _recommended(line: Line) -> Line:
@@ -177,13 +198,16 @@ def _summary(document: WhatIfDocument) -> str:
     return "; ".join([*parts, before]) + "."
 
 
-def _page(summary: str, table: Table, notes: list[str]) -> str:
+def _page(summary: str, table: Table, notes: list[str], *, is_closed: bool = False) -> str:
     """Put a summary, which is HTML, a table and what is to be known of it together."""
     parts = ["<div>", f"<p>{summary}</p>"]
     if table.lines:
         head = _row(table.lines[0], is_header=True)
         body = [_row(line) for line in table.lines]
-        parts += ["<table>", f"<thead>{head}</thead>", "<tbody>", *body, "</tbody>", "</table>"]
+        shown = ["<table>", f"<thead>{head}</thead>", "<tbody>", *body, "</tbody>", "</table>"]
+        if is_closed:
+            shown = ["<details><summary>The numbers</summary>", *shown, "</details>"]
+        parts += shown
     return "\n".join([*parts, f"<p><small>{escape(' '.join(notes))}</small></p>", "</div>"])
 
 

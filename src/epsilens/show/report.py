@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +23,7 @@ from epsilens.document import (
 )
 from epsilens.document.annexes import Annex, RegistryEntry, annexes
 from epsilens.document.clauses import MORE_MISTAKES
-from epsilens.document.decision import TITLES, answer_title
+from epsilens.document.decision import EXPLANATIONS, TITLES, answer_title
 from epsilens.document.view import view
 from epsilens.document.wording import (
     ATTACKER,
@@ -37,17 +38,17 @@ from epsilens.document.wording import (
     has_few_runs,
     is_model_release,
     loss_unit,
+    sentence_case,
     typical_cell,
     whole_group,
 )
 from epsilens.errors import InputError, InputTypeError
 from epsilens.show.decision import document_chart
 from epsilens.show.inlining import chart_library, inline_json, inline_script, security_policy
-from epsilens.show.look import available_outcomes
+from epsilens.show.look import first_outcome
 from epsilens.show.mechanisms import (
     CostUnit,
     mechanism_page_chart,
-    protection_chart,
     spoken_mechanisms,
 )
 from epsilens.show.page import EDGE, LABEL_ROOM, page_charts
@@ -72,6 +73,7 @@ from epsilens.show.report_data import (
 
 if TYPE_CHECKING:
     import jinja2
+    from markupsafe import Markup
 
 _ATTACK_WORDS = {
     "answer": "answers guessed",
@@ -91,7 +93,10 @@ _EXPECTS = {
     "mistakes": "a number of 0 or more, such as 5",
     "loss": "a loss of 0 or more, such as 0.05",
 }
+_BESIDE_OTHERS = frozenset({"slow-mechanisms"})
+"""Notes about what was not compared; they stand beside what was."""
 _FACT_TITLES = {
+    "released": "What is published",
     "cost": "What it costs",
     "gain": "What an attacker gains at most",
     "unprotected": "What is not protected",
@@ -211,13 +216,23 @@ def _templates() -> jinja2.Environment:
     """Return what the report is written with; compiling it takes longer than writing a report."""
     import jinja2
 
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.PackageLoader("epsilens.show"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["prose"] = _prose
+    return made
+
+
+def _prose(text: str) -> Markup:
+    """Return a sentence as HTML: what stands in backticks as code, and no break before a per cent sign."""
+    from markupsafe import Markup, escape
+
+    plain = str(escape(text)).replace(" %", "\u00a0%")
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", plain))  # noqa: S704
 
 
 def _source(name: str) -> str:
@@ -291,11 +306,7 @@ def _render(
     named = title or f"What a privacy budget costs{' and what it buys' if is_decision else ''}"
     outcome, protected = limits["outcome"], protected_words(cost, question)
     with debug_mode(False):
-        chart = (
-            protection_chart(document)
-            if isinstance(document, DecisionDocument)
-            else document_chart(document, outcome, accepted if outcome == "loss" else None)
-        )
+        chart = document_chart(document, outcome, accepted)
     protection = _protection(document, recommendation)
     many = document.risk is not None and len(document.risk.protect) > 1
     return (
@@ -357,7 +368,11 @@ def _render(
             unit=loss_unit(cost),
             gaps=gaps_of(cost, cost.cells),
             by_record=any(cell.epsilon is None for cell in cost.cells),
-            warnings=document.warnings,
+            warnings=[
+                sentence_case(text)
+                for note, text in zip(document.notes, document.warnings, strict=True)
+                if protection is None or note.code not in _BESIDE_OTHERS
+            ],
             meanings=[
                 (name, NUMBER_TYPE_MEANINGS[name])
                 for name in NUMBER_TYPES
@@ -442,14 +457,25 @@ def _protection(
         "trust": settings.get("trust") or chosen.trust,
         "recommended_trust": chosen.trust,
         "has_trust": any(curve.trust == "curator" for curve in document.mechanisms),
+        "title": answer_title(chosen),
+        "notes": [
+            sentence_case(text)
+            for note, text in zip(document.notes, document.warnings, strict=True)
+            if note.code in _BESIDE_OTHERS
+        ],
+        "explanation": EXPLANATIONS[chosen.mechanism],
         "words": spoken_mechanisms(document),
+        "table": view(document).tables[-1],
         "facts": [] if cell is None else mechanism_cell_data(document, curve, cell)["facts"],
         "curves": [
             {"name": curve.mechanism, "title": TITLES[curve.mechanism]}
             for curve in document.mechanisms
         ],
         "others": [
-            {"title": answer_title(other), "reason": other.reason}
+            {
+                "title": answer_title(other),
+                "reason": f"{EXPLANATIONS[other.mechanism]}. {other.reason}",
+            }
             for other in document.alternatives
         ],
     }
@@ -464,8 +490,8 @@ def _limits(
     rate = _number(recommendation, "max_attack_rate")
     advantage = _number(recommendation, "max_advantage")
     before = _baseline_high(document)
-    outcomes = available_outcomes(document.cost)
-    by_loss = loss is not None or "mistakes" not in outcomes
+    outcome = first_outcome(document.cost, max_loss_increase=loss)
+    by_loss = outcome != "mistakes"
     line = rate
     if advantage is not None and before is not None:
         line = before + (1.0 - before) * advantage
@@ -478,7 +504,7 @@ def _limits(
         "attack_kind": "advantage" if rate is None else "rate",
         "attack": attack,
         "is_default": recommendation is not None and bool(recommendation.get("is_default")),
-        "outcome": "loss" if by_loss and "loss" in outcomes else next(iter(outcomes), "loss"),
+        "outcome": outcome,
         "lines": {
             "loss": loss,
             "mistakes": None if accuracy is None else 10.0 * accuracy,

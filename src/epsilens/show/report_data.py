@@ -37,7 +37,7 @@ from epsilens.document.clauses import (
     proof_text,
     range_text,
 )
-from epsilens.document.decision import TITLES
+from epsilens.document.decision import TITLES, released_text
 from epsilens.document.decision import risk_at as attack_at
 from epsilens.document.sentences import (
     assessment_paragraph,
@@ -206,7 +206,7 @@ def cell_data(
         "epsilon": rows["epsilon"].text,
         "record_epsilon": epsilon_text(cell.record_epsilon),
         "spending": spending_text(cost, cell),
-        "sentence": cell_sentence(cost, cell),
+        "long_sentence": cell_sentence(cost, cell),
         "loss": rows["loss_change"].text,
         "interval": texts["loss_change_range"],
         "high": high if known else None,
@@ -223,7 +223,7 @@ def cell_data(
             outcome_text(cost, cell, outcome, is_mean=True) if is_range else None
         )
     shown["mistakes_high"] = _mistakes_high(cost, cell)
-    shown["long_sentence"] = shown["sentence"]
+    shown["sentence"] = _short_sentence(cost, cell)
     shown["facts"] = _cost_facts(cost, cell)
     if isinstance(document, DecisionDocument) and cell.group == whole_group(cost):
         risk, data = risk_at(document, cell), (question or {}).get("data")
@@ -297,8 +297,8 @@ def mechanism_cell_data(
     >>> document = example_document("decision")
     >>> curve = document.mechanisms[0]
     >>> mechanism_cell_data(document, curve, curve.cells[0])["sentence"]
-    'Randomise the answers at ε = 1. At most 46.2% of the answers that the rest of the data do not give
-    away become guessable (proven). The test loss changes by +0.0400 (estimated).'
+    'Randomise the answers at ε = 1. Of the answers that the rest of the data do not give away, at
+    most 46.2% become guessable (proven). The test loss changes by +0.0400 (estimated).'
     """
     at = epsilon_text(cell.budget) if cell.budget is not None else NOTHING
     if cell.group_epsilons is not None:
@@ -318,14 +318,17 @@ def mechanism_cell_data(
         "sentence": said(by_rate=False),
         "rate_sentence": said(by_rate=True),
         "facts": [
-            {
-                "key": row.key,
-                "title": row.title,
-                "text": f"{row.text}.",
-                "kind": row.kind,
-                "note": _fact_note(document, cell, row.key),
-            }
-            for row in cell_facts(document, curve, cell)
+            _released_fact(curve),
+            *(
+                {
+                    "key": row.key,
+                    "title": row.title,
+                    "text": f"{row.text}.",
+                    "kind": row.kind,
+                    "note": _fact_note(document, cell, row.key),
+                }
+                for row in cell_facts(document, curve, cell)
+            ),
         ],
         "mistakes": None if cell.accuracy_change is None else -1000.0 * cell.accuracy_change,
         "mistakes_high": None if low is None else -1000.0 * low,
@@ -341,10 +344,23 @@ def mechanism_cell_data(
     }
 
 
+def _released_fact(curve: MechanismCurve) -> dict[str, Any]:
+    """Return what is published, as a fact."""
+    text = f"{released_text(curve.mechanism)}."
+    return {
+        "key": "released",
+        "title": "What is published",
+        "text": text,
+        "kind": None,
+        "note": None,
+    }
+
+
 def _fact_note(document: DecisionDocument, cell: MechanismCell, key: str) -> str | None:
     """Return the second line of a fact: the range of the cost, or the ceiling of all answers guessed."""
     if key == "cost" and cell.trusted:
         return _range_note(
+            document.cost,
             cell.accuracy_change_low,
             cell.accuracy_change_high,
             cell.loss_change_low,
@@ -354,13 +370,14 @@ def _fact_note(document: DecisionDocument, cell: MechanismCell, key: str) -> str
     before = None if first is None else baseline_text(first)
     if key == "gain" and cell.attack_rate_ceiling is not None and before is not None:
         return (
-            f"Of all answers an attacker guesses at most {at_most_text(cell.attack_rate_ceiling)}; from "
-            f"everybody else's data alone up to {before}."
+            f"From the rest of the data an attacker guesses up to b = {before} of all answers. With this release "
+            f"it is at most {at_most_text(cell.attack_rate_ceiling)} (proven given b)."
         )
     return None
 
 
 def _range_note(
+    cost: WhatIfDocument,
     accuracy_low: float | None,
     accuracy_high: float | None,
     loss_low: float | None,
@@ -369,7 +386,9 @@ def _range_note(
     """Return the range of nine releases in ten: in mistakes where they are known, else in loss."""
     if accuracy_low is not None and accuracy_high is not None:
         few, many = round(-1000 * accuracy_high), round(-1000 * accuracy_low)
-        return f"Nine in ten releases: {_count_text(few)} to {_count_text(many)}."
+        before = cost.baseline.accuracy
+        known = "" if before is None else f" Without protection it makes {1000 * (1 - before):.0f}."
+        return f"Nine in ten releases: {_count_text(few)} to {_count_text(many)}.{known}"
     if loss_low is not None and loss_high is not None:
         return f"Nine in ten releases: {change_text(loss_low)} to {change_text(loss_high)}."
     return None
@@ -380,19 +399,35 @@ def _count_text(mistakes: int) -> str:
     return f"{abs(mistakes)} {'fewer' if mistakes < 0 else 'more'}" if mistakes else "no change"
 
 
+def _moves_text(cell: WhatIfCell) -> str | None:
+    """Say what one budget changes, in mistakes where they are known; None without an estimate."""
+    if not cell.trusted or cell.loss_change is None:
+        return None
+    if cell.accuracy_change is None:
+        return loss_moves_text(cell.loss_change)
+    return mistakes_text(round(-1000 * cell.accuracy_change))
+
+
+def _short_sentence(cost: WhatIfDocument, cell: WhatIfCell) -> str:
+    """Say in one sentence what one budget costs."""
+    moves = _moves_text(cell)
+    if moves is None:
+        return cell_sentence(cost, cell)
+    verb = "" if cell.accuracy_change is None else "the model makes "
+    return f"At {spending_text(cost, cell)}, {verb}{moves} ({cost_type(cost, cell)})."
+
+
 def _cost_facts(cost: WhatIfDocument, cell: WhatIfCell) -> list[dict[str, Any]]:
     """Return the cost of one budget as a fact; what an attacker gets was not asked of it."""
     fact = {"key": "cost", "title": "What it costs", "kind": None, "note": None}
-    if not cell.trusted or cell.loss_change is None:
+    moves = _moves_text(cell)
+    if moves is None:
         return [fact | {"text": f"{COST_UNKNOWN}."}]
     known = outcome_interval(cost, cell, "accuracy")
     low, high = (None, None) if known is None else (known.low, known.high)
-    text = loss_moves_text(cell.loss_change)
-    if cell.accuracy_change is not None:
-        text = mistakes_text(round(-1000 * cell.accuracy_change))
-    note = _range_note(low, high, cell.loss_change_low, cell.loss_change_high)
-    told = {"text": f"{sentence_case(text)}.", "kind": cost_type(cost, cell), "note": note}
-    return [fact | told]
+    note = _range_note(cost, low, high, cell.loss_change_low, cell.loss_change_high)
+    kind = cost_type(cost, cell)
+    return [fact | {"text": f"{sentence_case(moves)}.", "kind": kind, "note": note}]
 
 
 def _mistakes_high(cost: WhatIfDocument, cell: WhatIfCell) -> float | None:
@@ -593,8 +628,8 @@ def unprotected(
     said = [
         (
             "This report itself.",
-            "It is computed from the true answers and is not private. Publishing it, or choosing ε "
-            "by it, reveals something about the data.",
+            "It is computed from the true answers and is not private: keep it confidential. The proven limit "
+            "is about the release. It does not count what the choice of ε by this report tells.",
         )
     ]
     if is_model_release:
@@ -622,7 +657,7 @@ def unprotected(
     said.append(
         (
             "Other releases.",
-            "Budgets add up: every further release of the same answers spends more.",
+            "What is spent adds up: an attacker learns more from every further release about the same people.",
         )
     )
     if not is_model_release and not by_curator:
@@ -656,8 +691,8 @@ def _open_to_the_curator(
     """Return what a mechanism leaves open that trains on the true answers."""
     said = [
         (
-            "From the curator.",
-            "Whoever holds the table still sees the true answers, and must keep it as safe as before.",
+            "Against the curator.",
+            "The curator, who holds the table, still sees the true answers and must keep it as safe as before.",
         )
     ]
     if chosen.protects == "answer":
@@ -672,7 +707,7 @@ def _open_to_the_curator(
         said.append(
             (
                 "What can be guessed without the answer.",
-                f"From everybody else's data an attacker guesses up to {before} of the answers (measured). No ε "
+                f"From the rest of the data an attacker guesses up to {before} of the answers (measured). No ε "
                 "can hide that.",
             )
         )

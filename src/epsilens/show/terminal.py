@@ -176,7 +176,7 @@ def decision_lines(
     >>> for line in decision_lines(example_document("decision"), width=80, is_plain=True, is_short=True)[1:]:
     ...     print(line)
     The test loss changes by +0.0400 (estimated).
-    At most 46.2% of the answers that the rest of the data do not give away become guessable (proven).
+    Of the answers that the rest of the data do not give away, at most 46.2% become guessable (proven).
     Who was in the data is not hidden, and other columns stay as they are.
     """
     from rich.text import Text

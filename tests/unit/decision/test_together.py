@@ -13,7 +13,7 @@ import pytest
 from epsilens import Study
 from epsilens.document import anonymise, load_document, to_json, view
 from epsilens.errors import InputError
-from epsilens.show import protection_chart
+from epsilens.show import document_chart
 from epsilens.show.report_data import group_data
 
 EPSILON = {"women": [0.5, 1.0, 2.0], "men": [1.0, 2.0, 4.0]}
@@ -72,7 +72,7 @@ def test_every_view_names_the_groups(decision):
     texts = [line.rows[0].text for line in view(decision).tables[0].lines]
     assert texts == ["women 0.5, men 1", "women 1, men 2", "women 2, men 4"]
     assert [line.is_chosen for line in view(decision).tables[0].lines] == [False, True, False]
-    drawn = json.dumps(protection_chart(decision).to_dict(), ensure_ascii=False)
+    drawn = json.dumps(document_chart(decision).to_dict(), ensure_ascii=False)
     assert "women 1, men 2" in drawn
     assert "become guessable" in drawn
     assert load_document(to_json(decision)) == decision

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import numpy as np
 
 from epsilens.decision import decide
+from epsilens.decision.compare import Compared
 from epsilens.document import (
     Baseline,
     DecisionDocument,
@@ -17,6 +19,7 @@ from epsilens.document import (
     FederationVersion,
     InspectColumn,
     InspectDocument,
+    MechanismCurve,
     Note,
     OutcomeInterval,
     Provenance,
@@ -28,8 +31,10 @@ from epsilens.document import (
     WhatIfCell,
     WhatIfDocument,
 )
+from epsilens.document.decision import TITLES
 from epsilens.document.risk import risk_number_types
 from epsilens.document.whatif import whatif_number_types
+from epsilens.mechanisms import Preview
 from epsilens.risk import RiskCurve
 from epsilens.whatif import LossChangeEstimate
 
@@ -323,6 +328,100 @@ def make_decision(
         max_advantage=max_advantage,
         measured=measured,
     ).document
+
+
+def scaled(document: WhatIfDocument, factor: float) -> WhatIfDocument:
+    """Return a what-if whose costs are so many times as large."""
+
+    def times(part: WhatIfCell | OutcomeInterval, names: Sequence[str]) -> object:
+        known = {name: value for name in names if (value := getattr(part, name)) is not None}
+        return part.model_copy(update={name: factor * value for name, value in known.items()})
+
+    changes = [name for name in WhatIfCell.model_fields if "_change" in name]
+    cells = [times(cell, changes) for cell in document.cells]
+    intervals = [times(one, ("low", "high")) for one in document.intervals]
+    return document.model_copy(update={"cells": cells, "intervals": intervals})
+
+
+def make_compared(
+    mechanism: str,
+    epsilons: Sequence[float],
+    changes: Sequence[dict[str, np.ndarray]],
+    *,
+    protects: str = "answer",
+    is_exact: bool = True,
+) -> Compared:
+    """Make a mechanism of a curator from what its simulated runs change at every budget."""
+    previews = tuple(
+        Preview.of_runs(
+            SimpleNamespace(epsilon=epsilon, delta=1e-5, advantage=math.tanh(epsilon / 8)), runs
+        )
+        for epsilon, runs in zip(epsilons, changes, strict=True)
+    )
+    curve = MechanismCurve(mechanism=mechanism, trust="curator", protects=protects, cells=[])
+    return Compared(curve, previews, is_exact=is_exact)
+
+
+def make_comparison(
+    *,
+    mechanisms: Sequence[str] = ("noisy-descent", "output-perturbation"),
+    epsilons: Sequence[float] | None = None,
+    protect: Sequence[str] = ("affair",),
+    groups: Sequence[str] = ("all",),
+    protects: str = "answer",
+    settings: dict[str, object] | None = None,
+    is_exact: bool = True,
+    warnings: Sequence[str] = (),
+    untrusted_below: float = 0.0,
+    **limits: object,
+) -> DecisionDocument:
+    """Make a decision among randomised response, with and without correction, and mechanisms of a curator.
+
+    The first of `mechanisms` costs least.
+    """
+    grid = geometric(0.1, 10.0, 12) if epsilons is None else list(epsilons)
+    rng = np.random.default_rng(0)
+    others = []
+    for number, name in enumerate(mechanisms):
+        level = 0.004 * (1 + number)
+        runs = [
+            {
+                "loss": level / epsilon + 0.4 * level * rng.normal(size=39),
+                "accuracy": -0.5 * level / epsilon + 0.4 * level * rng.normal(size=39),
+            }
+            for epsilon in grid
+        ]
+        kind = "answer" if name in ("noisy-descent", "output-perturbation") else "record"
+        others.append(make_compared(name, grid, runs, protects=kind, is_exact=is_exact))
+    own = {"label": protect[0], "protect": list(protect)} if settings is None else settings
+    asked = {"groups": groups, "epsilons": grid, "warnings": warnings}
+    asked |= {"untrusted_below": untrusted_below}
+    cost, corrected = (
+        LossChangeEstimate(document, tuple(np.empty(0) for _ in document.cells))
+        for document in (
+            make_whatif(settings=own, **asked),
+            scaled(make_whatif(settings={**own, "correction": "forward"}, **asked), 0.8),
+        )
+    )
+    risk = make_risk(epsilons=grid, protect=protect, record_factor=float(len(protect)))
+    decision = decide(
+        cost,
+        RiskCurve(risk, (), np.empty(0, dtype=np.intp)),
+        others=others,
+        corrected=corrected,
+        **{"trust": "curator", "protects": protects, **limits},
+    )
+    document = decision.document
+    command = "epsilens train survey.csv --label affair --mechanism noisy-descent --epsilon 0.9"
+    chosen = document.recommendation
+    if chosen.epsilon is None:
+        return document
+    chosen = chosen.model_copy(update={"command": command})
+    return document.model_copy(update={"recommendation": chosen})
+
+
+ALL_OTHERS = tuple(name for name in TITLES if not name.startswith("randomised"))
+"""Mechanisms of a curator."""
 
 
 def make_federation(*, mode: str = "degrade", **changes: object) -> FederationDocument:

@@ -161,7 +161,8 @@ def test_a_regression_speaks_of_squared_error(build: ModuleType) -> None:
 def test_an_outcome_known_only_beyond_the_axis_is_not_available(build: ModuleType) -> None:
     document = build.make_whatif(epsilons=[1.0, math.inf])
     cells = [document.cells[0].model_copy(update={"auc_change": None}), document.cells[1]]
-    assert available_outcomes(document.model_copy(update={"cells": cells})) == ["loss", "accuracy"]
+    found = available_outcomes(document.model_copy(update={"cells": cells}))
+    assert found == ["mistakes", "accuracy", "loss"]
 
 
 def test_the_description_tells_what_the_picture_shows(build: ModuleType) -> None:
@@ -207,14 +208,17 @@ def test_a_picture_needs_a_known_ending_and_a_folder(build: ModuleType, tmp_path
 
 
 def test_the_page_chart_moves_by_signals(build: ModuleType) -> None:
-    spec = page_chart(build.make_whatif(), epsilon=1.5, max_loss_increase=0.02)
+    spec = page_chart(build.make_whatif(), epsilon=1.5, limit=0.02)
     signals = {signal["name"]: signal.get("value") for signal in spec["signals"]}
     assert signals["chosen_epsilon"] == 1.5
     assert signals["accepted_loss"] == 0.02
     assert "vega/v" in spec["$schema"]
     assert "title" not in spec
-    other = page_chart(build.make_whatif(), outcome="accuracy", epsilon=1.0)
-    assert "accepted_loss" not in {signal["name"] for signal in other["signals"]}
+    # A limit is counted in mistakes or loss: other outcomes have no line for it.
+    for outcome in ("mistakes", "loss", "accuracy", "auc"):
+        other = page_chart(build.make_whatif(), outcome=outcome, epsilon=1.0)
+        has_line = "accepted_loss" in {signal["name"] for signal in other["signals"]}
+        assert has_line is (outcome in ("mistakes", "loss")), outcome
 
 
 def test_the_page_chart_asks_for_nothing_from_outside(build: ModuleType) -> None:

@@ -48,11 +48,11 @@ def test_several_mechanisms_have_a_letter_each(build: ModuleType) -> None:
 EXPECTED = """
  more mistakes in 1,000 (estimated)
          │            N··       ┊ limit
-         │              ····    ┊           R
-     +30 │         ε = 0.5 ●····┊                        R
-         │                      ┊·N·····
-     +10 │                      ┊      ··········
-         │                      ┊                ········N            R
+         │         ε = 0.5 ●    ┊           R
+     +30 │                 ·····┊·                       R
+         │                      ┊·N·······
+     +10 │                      ┊        ··········
+         │                      ┊                 ·······N            R
          │                      ┊
        0 │                      ┊                                             R
          └──────────────────────────────────────────────────────────────────────

@@ -193,11 +193,9 @@ def test_a_cost_says_how_often_an_answer_is_the_true_one(build: ModuleType, tmp_
 def test_a_label_stands_in_for_missing_names(build: ModuleType, tmp_path: Path) -> None:
     document = build.make_whatif(settings={})
     page = write_report(document, tmp_path / "r.html", question={"label": "smokes"})
-    assert "If I randomise <bdi>the answer “smokes”</bdi> of" in page.read_text(encoding="utf-8")
+    assert "Randomise <bdi>the answer “smokes”</bdi> of" in page.read_text(encoding="utf-8")
     page = write_report(document, tmp_path / "r.html", question={"protect": ["a", "b"]})
-    assert "If I randomise <bdi>the answers “a” and “b”</bdi> of" in page.read_text(
-        encoding="utf-8"
-    )
+    assert "Randomise <bdi>the answers “a” and “b”</bdi> of" in page.read_text(encoding="utf-8")
 
 
 def test_the_file_replaces_an_older_one_and_leaves_nothing_beside(

@@ -157,7 +157,8 @@ def test_the_page_of_a_decision_is_whole(decision: Any, tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for words in (
         "<title>What a privacy budget costs and what it buys</title>",
-        "which ε will do?",
+        "Randomise <bdi>the answer “affair”</bdi> of",
+        "become guessable</option>",
         "For a data-protection impact assessment",
         "Budgets add up",
         "<code>epsilens decide</code>",

@@ -100,12 +100,17 @@
       const point = new DOMPoint(x, y).matrixTransform(matrix());
       return { left: `${point.x - box.left}px`, top: `${point.y - box.top}px` };
     };
-    const ends = view.scale("y").range();
-    const y = cost === null ? -1 : view.scale("y")(cost);
-    gainGrip.hidden = gain === null;
-    if (gain !== null) Object.assign(gainGrip.style, at(view.scale("x")(gain), Math.min(...ends)));
-    costGrip.hidden = cost === null || y < Math.min(...ends) - 1 || y > Math.max(...ends) + 1;
-    if (!costGrip.hidden) Object.assign(costGrip.style, at(Math.max(...view.scale("x").range()) - 14, y));
+    const right = Math.max(...view.scale("x").range());
+    const [top, bottom] = view.scale("y").range().toSorted((one, other) => one - other);
+    // A limit that is not set has its handle at the far end, to be dragged from there.
+    gainGrip.hidden = firstScreen.attack === null;
+    gainGrip.classList.toggle("unset", gain === null);
+    Object.assign(gainGrip.style, at(gain === null ? right : view.scale("x")(gain), top));
+    const y = cost === null ? top : view.scale("y")(cost);
+    const isOther = limits?.cost && limits.cost.kind !== unit();
+    costGrip.hidden = firstScreen.cost === null || isOther || y < top - 1 || y > bottom + 1;
+    costGrip.classList.toggle("unset", cost === null);
+    Object.assign(costGrip.style, at(right - 16, y));
   }
 
   async function draw() {
@@ -118,6 +123,8 @@
     view = result.view;
     await view.runAsync();
     const svg = place.querySelector("svg");
+    // The picture around it says in words what it shows.
+    svg.setAttribute("aria-hidden", "true");
     if (!svg.getAttribute("viewBox")) svg.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`);
     nameOthers(spec.usermeta?.unnamed ?? []);
     move();
@@ -158,13 +165,17 @@
     return cost !== null && Math.abs(view.scale("y")(cost) - point.y) < NEAR ? "cost" : null;
   }
 
+  // Beyond the end of its axis a limit is taken away.
   function pull(event) {
     const point = inPlot(event);
     if (dragged === "advantage") {
-      const gain = view.scale("x").invert(Math.max(point.x, 0));
-      const kind = firstScreen.attackKind.value;
-      firstScreen.drag(firstScreen.attack, kind === "rate" ? firstScreen.share(gain, "rate") : gain, { least: 0.5, most: 99.5 });
-    } else firstScreen.drag(firstScreen.cost, view.scale("y").invert(point.y), { least: 0, most: Infinity });
+      const gain = point.x >= Math.max(...view.scale("x").range()) ? null : view.scale("x").invert(Math.max(point.x, 0));
+      const isRate = firstScreen.attackKind.value === "rate";
+      firstScreen.drag(firstScreen.attack, gain !== null && isRate ? firstScreen.share(gain, "rate") : gain, { least: 0.5, most: 99.5 });
+    } else {
+      const cost = point.y <= Math.min(...view.scale("y").range()) ? null : view.scale("y").invert(point.y);
+      firstScreen.drag(firstScreen.cost, cost, { least: 0, most: Infinity });
+    }
   }
 
   function lookAt(event) {

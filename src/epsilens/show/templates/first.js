@@ -69,11 +69,11 @@ globalThis.firstScreen = (() => {
   attack?.addEventListener("input", () => { delete attack.dataset.turned; tell(); });
   attackKind?.addEventListener("change", () => setAttackKind(attackKind.value));
 
-  // A limit that is dragged writes into its box; how the page is told says that the axes stand still meanwhile.
+  // A limit that is dragged writes into its box; null empties it. While somebody drags, the axes stand still.
   function drag(box, value, { least, most }) {
     const step = Number(box.dataset.step);
-    const text = typedNumbers.onStep(Math.min(Math.max(value, least), most), step);
-    if (Number(text) === typedNumbers.read(box)) return;
+    const text = value === null ? "" : typedNumbers.onStep(Math.min(Math.max(value, least), most), step);
+    if (typedNumbers.parse(text) === typedNumbers.read(box)) return;
     box.value = text;
     tell({ isDragged: true });
   }

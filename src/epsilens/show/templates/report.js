@@ -352,6 +352,8 @@
     plot.isDrawing = true;
     const result = await vegaEmbed(plot.place, spec, { mode: "vega", renderer: "svg", actions: false, ast: true });
     plot.view = result.view;
+    // The picture around it says in words what it shows.
+    plot.place.querySelector("svg").setAttribute("aria-hidden", "true");
     plot.view.signal("chosen_epsilon", current.budget);
     await fit(plot).runAsync();
     plot.caption.textContent = plot.captions[plot.shown];
