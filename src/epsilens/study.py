@@ -1113,7 +1113,7 @@ class Study:
             or isinstance(grid, Mapping)
             or self.identity is not None
             or not self.is_linear
-            or before.get("correction") is not None
+            or before.get("correction") not in {None, "none"}
             or before.get("method") == "retrain"
         ):
             return None

@@ -161,7 +161,7 @@ function row(job, known) {
   const made = reuse ? known : make("li", {}, make("span", { className: "words" }), make("progress", {}), make("button", { type: "button" }), make("span", { className: "told quiet" }));
   const [words, bar, button, told] = made.children;
   Object.assign(made.dataset, { job: job.id, state: job.state, kind: job.kind });
-  const pace = job.state === "running" ? left(job.seconds_left) || "beginning" : job.state;
+  const pace = job.state === "running" ? left(job.seconds_left) || "beginning" : job.state === "cancelled" ? "stopped" : job.state;
   words.textContent = `${named(job.kind)}: ${pace}`;
   words.classList.add("capital");
   bar.setAttribute("aria-label", `${named(job.kind)}, how far`);
