@@ -5,6 +5,7 @@ import hashlib
 import importlib.util
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +30,12 @@ from chromium import CHROMIUM, browsing
 for _ignored in (getattr(signal, name, None) for name in ("SIGHUP", "SIGINT")):
     if _ignored is not None and signal.getsignal(_ignored) is signal.SIG_IGN:
         signal.signal(_ignored, lambda number, frame: None)
+
+# Every test has a folder, and what is tested waits for the disk again and again: half of the time of some files.
+_MEMORY = Path("/dev/shm")
+_ROOM = 4 * 2**30
+if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 # No timed assertions, and the same examples everywhere.
 settings.register_profile("house", deadline=None, derandomize=True)
