@@ -243,7 +243,10 @@ def _reason(
             f"against {at_most_text(there.advantage)}"
         )
     else:
-        said = f"it costs more: {_cost_against(one, best)}"
+        cells = [cell for cell in (one.cell(), best.cell()) if cell is not None]
+        is_measured = all(cell.method == "retrain" for cell in cells)
+        kind = "measured" if is_measured else "estimated"
+        said = f"it costs more: {_cost_against(one, best)} ({kind})"
     return f"{free}{said}." if free else f"{said[0].upper()}{said[1:]}."
 
 
