@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from epsilens.document import DecisionDocument, MechanismCell
@@ -44,6 +45,8 @@ _LIMIT_ROOM = 20
 """Pixels at the top that are kept for the name of the limit."""
 _GREYS = ("#4b5563", "#6b7280")
 """Dark enough for names; the dashes tell the lines apart."""
+_NEXT = 10
+"""Pixels between the places of a line that are looked at."""
 _NARROW = 480
 """Width in pixels below which words are shorter."""
 _UNITS = {
@@ -505,7 +508,7 @@ def _labels(
             beside = max(box[0] - point[0], 0.0, point[0] - box[2])
             return math.hypot(beside, max(box[1] - point[1], 0.0, point[1] - box[3]))
 
-        nearest = {other: min(map(gap, own)) for other, own in points.items()}
+        nearest = {other: min(map(gap, _along(own))) for other, own in points.items()}
         return nearest[name] == min(nearest.values())
 
     def write(row: dict[str, Any], text: str, *, sides: _Sides, is_name: bool) -> bool:
@@ -540,6 +543,16 @@ def _labels(
         for row in own[name] if name == names[0] else own[name][::step]:
             if not row["chosen"]:
                 write(row, row["label"], sides=_NEAR, is_name=False)
+    return found
+
+
+def _along(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return points of a line with some between them, close enough to tell what words stand beside."""
+    found = list(points)
+    for (x, y), (to_x, to_y) in pairwise(points):
+        n_steps = int(math.hypot(to_x - x, to_y - y) // _NEXT)
+        parts = [n / (n_steps + 1) for n in range(1, n_steps + 1)]
+        found += [(x + part * (to_x - x), y + part * (to_y - y)) for part in parts]
     return found
 
 

@@ -166,10 +166,11 @@
     return cost !== null && Math.abs(view.scale("y")(cost) - point.y) < NEAR ? "cost" : null;
   }
 
-  // Beyond the end of its axis a limit is taken away.
+  // Beyond the end of its axis a limit is taken away. Words above the chart may move it meanwhile: what counts is
+  // where it was.
   function pull(event) {
-    const point = inPlot(event);
-    if (dragged === "advantage") {
+    const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(dragged.inverse);
+    if (dragged.limit === "advantage") {
       const gain = point.x >= Math.max(...view.scale("x").range()) ? null : view.scale("x").invert(Math.max(point.x, 0));
       const isRate = firstScreen.attackKind.value === "rate";
       firstScreen.drag(firstScreen.attack, gain !== null && isRate ? firstScreen.share(gain, "rate") : gain, { least: 0.5, most: 99.5 });
@@ -188,15 +189,15 @@
 
   picture.addEventListener("pointerdown", (event) => {
     if (!view || event.button !== 0) return;
-    dragged = limitAt(event) ?? "look";
-    if (dragged === "look") lookAt(event);
+    dragged = { limit: limitAt(event), inverse: matrix().inverse() };
+    if (!dragged.limit) lookAt(event);
     else { event.preventDefault(); picture.setPointerCapture(event.pointerId); }
   });
   picture.addEventListener("pointermove", (event) => {
     if (!view) return;
     if (event.buttons !== 1) picture.dataset.near = limitAt(event) ?? "";
-    else if (dragged === "look") lookAt(event);
-    else if (dragged) pull(event);
+    else if (dragged?.limit) pull(event);
+    else if (dragged) lookAt(event);
   });
   for (const end of ["pointerup", "pointercancel"]) picture.addEventListener(end, () => { dragged = null; });
 

@@ -8,6 +8,8 @@
   // Beside other mechanisms the first screen is theirs, and here are only the budgets of randomised response.
   const isAside = page.mechanism_charts !== undefined && page.mechanisms.length > 0;
   const THUMB = 24;
+  // On a phone a chart leaves room for the question and the answer.
+  const LOW = 230;
   const NEAR = 7;
 
   let group = page.start.group;
@@ -182,6 +184,8 @@
     const padding = { ...plot.view.padding(), right: isBroad && page.has_labels ? page.label_room : page.edge };
     document.documentElement.classList.toggle("labelled", isBroad && page.has_labels);
     if (hasSignal(plot, "labelled")) plot.view.signal("labelled", isBroad && page.has_labels);
+    plot.height ??= plot.view.height();
+    plot.view.height(isBroad ? plot.height : Math.min(plot.height, LOW));
     return plot.view.padding(padding).width(Math.max(plot.place.clientWidth - padding.left - padding.right, 80));
   }
 
@@ -325,10 +329,10 @@
     if (found !== null) words.dataset.solved = found.cell === null ? "none" : String(keyOf(found.cell));
     // The limits of the document lead to what the document says.
     const isFirst = !changed && group === page.start.group && page.start.decided;
-    const said = found === null || (isFirst && isDecision) ? [] : wordsFor(found);
+    const said = found === null || isFirst ? [] : wordsFor(found);
     if (isFirst) {
       const first = startCell();
-      solved = { cell: page.start.verdict ? null : isDecision ? first : found?.cell ?? first, words: said, isDoubtful: page.start.doubtful };
+      solved = { cell: page.start.verdict ? null : first, words: said, isDoubtful: page.start.doubtful };
       if (move || page.start.verdict) show(move ? first : current, page.start.verdict);
     } else {
       solved = { cell: found?.cell ?? null, words: said, isDoubtful: false };
@@ -456,8 +460,8 @@
   }
 
   function pull(event) {
-    const { limit, scale, plot } = dragged;
-    const y = Math.min(Math.max(event.clientY - corner(plot)[1], 0), plot.view.height());
+    const { limit, scale, plot, top } = dragged;
+    const y = Math.min(Math.max(event.clientY - top, 0), plot.view.height());
     firstScreen.drag(limit.box, limit.typed(scale.invert(y)), limit);
   }
 
@@ -466,7 +470,8 @@
     plot.picture.addEventListener("pointerdown", (event) => {
       if (!plot.view || event.button !== 0) return;
       const limit = limitNear(plot, event);
-      dragged = { plot, limit, scale: limit && plot.view.scale("y").copy() };
+      // Words above the charts may move them meanwhile: what counts is where they were.
+      dragged = { plot, limit, scale: limit && plot.view.scale("y").copy(), top: corner(plot)[1] };
       if (limit) {
         event.preventDefault();
         plot.picture.setPointerCapture(event.pointerId);
