@@ -47,7 +47,19 @@ def test_a_folder_of_an_earlier_version_is_read(tmp_path: Path) -> None:
         connection.execute("ALTER TABLE studies ADD COLUMN kept_gain REAL")
     study = add_study(store)
     assert store.study(study.id) == study
+    # Nor did it ask who is trusted, or of another table with test data.
+    with store._database.writing() as connection:
+        limits = '{"max_attack_rate": 0.9, "proven_only": true}'
+        connection.execute(
+            "UPDATE studies SET question = ?, limits = ?", ('{"label": "y"}', limits)
+        )
+        connection.execute("PRAGMA user_version = 1")
     store.close()
+    again = Store(open_folder(tmp_path / "state"))
+    (found,) = again.studies()
+    assert (found.question.trust, found.question.test) == ("curator", None)
+    assert found.limits == Limits(max_attack_rate=0.9)
+    again.close()
 
 
 def test_a_document_of_an_earlier_version_is_brought_up_to_date(store: Store) -> None:
