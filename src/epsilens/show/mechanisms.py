@@ -497,8 +497,7 @@ def _labels(
     width, height = size
     points = {name: [place(row) for row in rows if row["mechanism"] == name] for name in names}
     taken = [(x - 3, y - 3, x + 3, y + 3) for own in points.values() for x, y in own]
-    if limit is not None:
-        taken.append((limit - 1, 0, limit + 1, height))
+    across = [] if limit is None else [(limit - 1, 0.0, limit + 1, float(height))]
     found: list[dict[str, Any]] = []
 
     def is_own(box: tuple[float, ...], name: str) -> bool:
@@ -511,7 +510,9 @@ def _labels(
         nearest = {other: min(map(gap, _along(own))) for other, own in points.items()}
         return nearest[name] == min(nearest.values())
 
-    def write(row: dict[str, Any], text: str, *, sides: _Sides, is_name: bool) -> bool:
+    def write(
+        row: dict[str, Any], text: str, *, sides: _Sides, is_name: bool, crosses: bool = False
+    ) -> bool:
         x, y = place(row)
         room = text_width(text) * (1.1 if is_name else 0.9)
         for align, dx, dy in sides:
@@ -520,7 +521,8 @@ def _labels(
             if left < 0 or box[2] > width + 12 or box[1] < 2 or box[3] > height - _LIMIT_ROOM:
                 continue
             is_free = all(
-                box[0] > b[2] or box[2] < b[0] or box[1] > b[3] or box[3] < b[1] for b in taken
+                box[0] > b[2] or box[2] < b[0] or box[1] > b[3] or box[3] < b[1]
+                for b in (taken if crosses else [*taken, *across])
             )
             if is_free and is_own(box, row["mechanism"]):
                 taken.append(box)
@@ -535,8 +537,14 @@ def _labels(
         if row["chosen"]:
             write(row, row["label"], sides=_NEAR, is_name=False)
     for name in names:
-        for sides in (_NEAR, _FAR):
-            if any(write(row, row["title"], sides=sides, is_name=True) for row in own[name]):
+        # What is recommended is named in any case, across the limit if need be.
+        for sides, crosses in ((_NEAR, False), (_FAR, False), (_NEAR, True), (_FAR, True)):
+            if crosses and name != names[0]:
+                break
+            if any(
+                write(row, row["title"], sides=sides, is_name=True, crosses=crosses)
+                for row in own[name]
+            ):
                 break
     for name in names:
         step = max(1, len(own[name]) // 3)
