@@ -324,7 +324,8 @@ def _attacker_sentences(document: RiskDocument, cell: RiskCell, *, opening: str 
     if cell.holder_rate is None:
         people = "of the people in the data"
         if many:
-            guesses, people = "guesses all protected answers at once of", "of the people"
+            guesses = f"guesses {answers_text(document.protect)} at once of"
+            people = "of the people"
         return [f"{opening}{ATTACKER} {guesses} {reads} {people} ({kind})."]
     read = NOT_ATTACKED
     if cell.answer_inference_rate is not None:
