@@ -131,10 +131,31 @@ class Page(HTMLParser):
     data: list[str] = field(default_factory=list)
     _open: list[tuple[str, str]] = field(default_factory=list)
 
-    WITHIN = frozenset("a abbr b bdi code em i output small span strong sub sup select".split())
-    EMPTY = frozenset("br hr img input link meta path line rect circle".split())
+    WITHIN = frozenset(
+        [
+            "a",
+            "abbr",
+            "b",
+            "bdi",
+            "code",
+            "em",
+            "i",
+            "output",
+            "small",
+            "span",
+            "strong",
+            "sub",
+            "sup",
+            "select",
+        ]
+    )
+    EMPTY = frozenset(
+        ["br", "hr", "img", "input", "link", "meta", "path", "line", "rect", "circle"]
+    )
     LEFT_OUT = frozenset({"script", "style", "svg"})
-    SHOWN = frozenset("sentence rate_sentence long_sentence holder paragraph text note".split())
+    SHOWN = frozenset(
+        ["sentence", "rate_sentence", "long_sentence", "holder", "paragraph", "text", "note"]
+    )
 
     @classmethod
     def of(cls, page: str) -> Page:

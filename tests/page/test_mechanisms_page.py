@@ -125,7 +125,9 @@ def test_the_first_screen_holds_the_answer(
     for size, more in ((SCREEN, ["#facts"]), (PHONE, [])):
         page.set_viewport_size(size)
         # One frame to lay the page out, one to draw the charts anew.
-        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        page.evaluate(
+            "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
         shown[3:] = more + (["#risk-picture"] if more and name == "randomised" else [])
         assert max(bottoms()) <= size["height"], dict(zip(shown, bottoms(), strict=True))
     assert len(page.inner_text(advice).split()) <= 50
@@ -133,7 +135,9 @@ def test_the_first_screen_holds_the_answer(
     opened.open_parts()
     for width in (320, 375, 768, 1280):
         page.set_viewport_size({"width": width, "height": 800})
-        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        page.evaluate(
+            "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= width, f"{wide} at {width}"
         # Nor is anything cut off at the left.
@@ -294,7 +298,9 @@ def test_what_no_mechanism_meets_is_said_as_decide_says_it(
     opened.page.fill("#feared", "0.5")
     opened.page.fill("#accepted", "0.1")
     said, facts = opened.page.inner_text("#advice"), opened.page.inner_text("#facts")
-    assert said.startswith("No mechanism meets both limits. The nearest is randomised response at ε = ")
+    assert said.startswith(
+        "No mechanism meets both limits. The nearest is randomised response at ε = "
+    )
     wanted = found.recommendation.sentence
     assert said == wanted.replace("No mechanism that was compared meets", "No mechanism meets")
     own = open_page(write_report(found, tmp_path / "r.html"), viewport=SCREEN)
@@ -448,7 +454,9 @@ def test_axe_finds_nothing(
     open_page: Callable[..., Any], reports: dict[str, Path], name: str
 ) -> None:
     opened = open_page(reports[name], viewport=SCREEN, bypass_csp=True)
-    opened.page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = true; })")
+    opened.page.evaluate(
+        "document.querySelectorAll('details').forEach(part => { part.open = true; })"
+    )
     opened.page.wait_for_selector("#chart svg")
     for scheme in ("light", "dark"):
         opened.page.emulate_media(color_scheme=scheme)

@@ -21,10 +21,10 @@ from epsilens.document.parts import JsonValue
 from epsilens.document.sentences import (
     NOT_PRIVATE,
     REMAINS,
-    remains_text,
     assessment_description,
     origin_sentence,
     proof_sentences,
+    remains_text,
 )
 from epsilens.document.view import Row
 from epsilens.document.wording import (

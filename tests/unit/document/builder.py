@@ -31,8 +31,8 @@ from epsilens.document import (
     WhatIfCell,
     WhatIfDocument,
 )
-from epsilens.document.risk import risk_number_types
 from epsilens.document.decision import TITLES
+from epsilens.document.risk import risk_number_types
 from epsilens.document.whatif import whatif_number_types
 from epsilens.mechanisms import Preview
 from epsilens.risk import RiskCurve

@@ -223,4 +223,6 @@ def test_both_attackers_have_a_sentence_of_at_most_25_words(build: ModuleType) -
             assert len(sentence.split()) <= 25 + 3 * (len(protect) - 1)
     cell = document.cells[0]
     said = holder_text(build.make_whatif().cells[0], cell)
-    assert "guesses the answers of 80.0% of the people (measured; 9 in 10 releases: 78.0–82.0%" in said
+    assert (
+        "guesses the answers of 80.0% of the people (measured; 9 in 10 releases: 78.0–82.0%" in said
+    )
