@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How easy a stored output of a command is to read: words, sentences, and Flesch reading ease."""
+"""How easy a stored output of a command or a page is to read: words, sentences, and Flesch reading ease."""
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
 
 import pyphen
 
@@ -104,3 +107,137 @@ def recommendation(stored: str) -> str:
     """Return the recommendation of an output: the sentences of its first block."""
     _, _, printed = stored.partition(_OUTPUT)
     return " ".join(printed.split("\n\n")[0].splitlines())
+
+
+@dataclass
+class Page(HTMLParser):
+    """The text of a page: what can be seen or heard, and what its program shows for other budgets.
+
+    Each block is a text of its own: headings, labels, cells, items and options end a sentence. In a list
+    of choices the chosen one stands in its sentence.
+
+    Attributes
+    ----------
+    blocks : list of str
+        Text of the page itself, without programs, charts, commands and texts to copy.
+    annexes : list of str
+        Lines of the texts to copy.
+    data : list of str
+        Sentences that the program of the page shows.
+    """
+
+    blocks: list[str] = field(default_factory=lambda: [""])
+    annexes: list[str] = field(default_factory=list)
+    data: list[str] = field(default_factory=list)
+    _open: list[tuple[str, str]] = field(default_factory=list)
+
+    WITHIN = frozenset(
+        [
+            "a",
+            "abbr",
+            "b",
+            "bdi",
+            "code",
+            "em",
+            "i",
+            "output",
+            "small",
+            "span",
+            "strong",
+            "sub",
+            "sup",
+            "select",
+        ]
+    )
+    EMPTY = frozenset(
+        ["br", "hr", "img", "input", "link", "meta", "path", "line", "rect", "circle"]
+    )
+    LEFT_OUT = frozenset({"script", "style", "svg"})
+    SHOWN = frozenset(
+        ["sentence", "rate_sentence", "long_sentence", "holder", "paragraph", "text", "note"]
+    )
+
+    @classmethod
+    def of(cls, page: str) -> Page:
+        """Read a page."""
+        found = cls()
+        HTMLParser.__init__(found)
+        found.feed(page)
+        return found
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        kind = "other"
+        if tag in self.LEFT_OUT:
+            kind = "page-data" if given.get("id") == "page-data" else "left out"
+        elif tag == "pre":
+            kind = "annex" if (given.get("id") or "").startswith("annex-") else "left out"
+        elif tag == "option":
+            kind = "choice" if "selected" in given else "block"
+        elif given.get("class") == "unseen" or given.get("id") == "own-limits":
+            # Spoken alone, or shown instead of what stands beside it.
+            kind = "aside"
+        elif tag not in self.WITHIN | self.EMPTY:
+            kind = "block"
+        spoken = [given.get(name) for name in ("aria-label", "title", "alt", "placeholder")]
+        if kind != "left out" and not self._is_in("left out"):
+            self.blocks[-1:-1] = [text for text in spoken if text]
+        if tag not in self.EMPTY:
+            self._open.append((tag, kind))
+        if kind == "block" and not self._is_in("select"):
+            self.blocks.append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in self.EMPTY:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open:
+            name, kind = self._open.pop()
+            if kind == "block" and not self._is_in("select"):
+                self.blocks.append("")
+            if name == tag:
+                return
+
+    def handle_data(self, data: str) -> None:
+        kinds = [kind for _, kind in self._open]
+        if "page-data" in kinds:
+            self.data += sorted(set(_shown(json.loads(data), self.SHOWN)))
+        elif "annex" in kinds:
+            self.annexes += data.splitlines()
+        elif "left out" in kinds:
+            return
+        elif "aside" in kinds or (kinds and kinds[-1] == "block" and self._is_in("select")):
+            self.blocks.insert(-1, data)
+        else:
+            self.blocks[-1] += data
+
+    def _is_in(self, name: str) -> bool:
+        return any(name in pair for pair in self._open)
+
+
+def _shown(value: object, names: frozenset[str]) -> Iterator[str]:
+    """Give the sentences in the data of a page."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for name, item in items:
+        if isinstance(item, dict | list):
+            yield from _shown(item, names)
+        elif name in names and isinstance(item, str):
+            yield item
+
+
+def read_blocks(blocks: list[str]) -> tuple[Reading, Reading]:
+    """Count the sentences of blocks: of all, and of those that are written in sentences.
+
+    Headings and labels are short and would make a text seem easier than it is.
+    """
+    found = [" ".join(block.split()) for block in blocks]
+    every = [sentence for block in found for sentence in read(block).sentences]
+    prose = [
+        sentence
+        for block in found
+        if re.search(r"[.!?:][)”]?$", block)
+        for sentence in read(block).sentences
+    ]
+    return Reading(tuple(every)), Reading(tuple(prose))

@@ -21,6 +21,11 @@ _spec = importlib.util.spec_from_file_location("golden_regenerate", _path)
 golden = sys.modules["golden_regenerate"] = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(golden)
 
+_path = Path(__file__).with_name("readability.py")
+_spec = importlib.util.spec_from_file_location("golden_readability", _path)
+readability = sys.modules["golden_readability"] = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(readability)
+
 CASES = golden.all_cases()
 run_once = functools.cache(golden.run)
 
@@ -65,6 +70,11 @@ def test_the_demo_tells_the_story_and_writes_the_report(folder):
     assert document.recommendation.holds
     html = (out / "report.html").read_text(encoding="utf-8")
     assert len(html) < 3_000_000
+    page = readability.Page.of(html)
+    for text in (page.blocks, page.data, page.annexes):
+        every, prose = readability.read_blocks(text)
+        assert len(every.longest) <= 25, " ".join(every.longest)
+        assert prose.ease >= 50
     assert os.fspath(folder) not in html
 
 

@@ -25,7 +25,7 @@ class Opened:
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
         # A busy machine is no failure.
-        self.page.set_default_timeout(8_000)
+        self.page.set_default_timeout(120_000)
         self.page.goto(path.as_uri())
         self.page.wait_for_selector("html[data-ready]")
 

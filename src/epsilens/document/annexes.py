@@ -24,6 +24,7 @@ from epsilens.document.sentences import (
     assessment_description,
     origin_sentence,
     proof_sentences,
+    remains_text,
 )
 from epsilens.document.view import Row
 from epsilens.document.wording import (
@@ -368,13 +369,13 @@ def _remains(facts: Facts) -> str:
     said = REMAINS
     if not facts.is_local:
         said = (
-            "what can be guessed without the answer no budget hides",
+            "no budget hides what can be guessed without the answer",
             "further releases of the same answers add to the budget",
             "earlier versions stay known to whoever saw them",
         )
         if not facts.covers_record:
             said += ("membership in the data is not what is protected",)
-    return f"What remains: {'; '.join(said)}."
+    return remains_text(said)
 
 
 def _measures(facts: Facts) -> AnnexItem:

@@ -86,8 +86,8 @@ def ceiling_clause(cell: RiskCell, *, many: bool = False) -> str | None:
     if many:
         return (
             f"from everybody else's data an attacker guesses the protected answers, all of them at once, "
-            f"of up to {before} of the people; with their own randomised answers of at most {most} (proven given that "
-            "baseline)"
+            f"of up to {before} of the people. With their own randomised answers it is at most {most} (proven given "
+            "that baseline)"
         )
     return (
         f"from everybody else's data an attacker guesses up to {before} of the answers; with the "
@@ -338,7 +338,7 @@ def ceiling_note(document: RiskDocument) -> str:
     b = "b" if before is None else f"b = {before}"
     if len(document.protect) > 1:
         return (
-            "Ceiling (proven given b): from everybody else's data an attacker guesses the protected answers, "
+            "Ceiling (proven given b). From everybody else's data an attacker guesses the protected answers, "
             f"all of them at once, of up to {b} of the people. With their own randomised answers it is at most "
             "this share."
         )

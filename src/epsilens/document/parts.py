@@ -33,8 +33,8 @@ NUMBER_TYPES: tuple[NumberType, ...] = get_args(NumberType)
 
 NUMBER_TYPE_MEANINGS: Mapping[NumberType, str] = {
     "proven": "A bound that holds by mathematical proof for every data set.",
-    "proven given b": "A bound that holds by mathematical proof if everybody else's data give away no "
-    "more answers than b, which is measured and taken at its upper confidence bound.",
+    "proven given b": "A bound that holds by mathematical proof if everybody else's data give away no more "
+    "answers than b. The share b is measured and taken at its upper confidence bound.",
     "measured": "Observed by really doing it, on this data; it has sampling error.",
     "estimated": "Computed without really doing it, by an approximation that can be off.",
 }

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Protocol
 
 from epsilens.document.clauses import (
@@ -129,11 +130,12 @@ def cell_sentence(document: WhatIfDocument, cell: WhatIfCell) -> str:
     """
     if not cell.trusted:
         return unanswered_sentence(cell)
-    parts = [cost_clause(document, cell)]
-    accuracy = _accuracy_clause(document, cell, measured=cost_type(document, cell) == "measured")
+    measured = cost_type(document, cell) == "measured"
+    said = [f"{cost_clause(document, cell)}."]
+    accuracy = _accuracy_clause(document, cell, measured=measured)
     if accuracy is not None:
-        parts.append(accuracy)
-    return f"{' and '.join(parts)}."
+        said.append(f"It {'' if measured else 'would '}{accuracy}.")
+    return " ".join(said)
 
 
 def unanswered_sentence(cell: WhatIfCell) -> str:
@@ -253,7 +255,7 @@ def risk_sentences(document: RiskDocument, *, epsilon: float | None = None) -> l
     >>> print(risk_sentences(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
     ...     n_targets=4774, protect=["smokes"], cells=[cell]))[0])
     At ε = 1 an attacker who sees only the published model and all other columns guesses the answer “smokes”
-    of 72.1% of the people in the data (measured; 71.0–73.2% in 9 of 10 releases). Of people outside the
+    of 72.1% of the people in the data (measured; 9 in 10 releases: 71.0–73.2%). Of people outside the
     training data the attack guesses 71.8% (measured).
     """
     if not document.cells:
@@ -316,11 +318,15 @@ def attack_sentences(document: RiskDocument, cell: RiskCell, *, opening: str = "
 def _attacker_sentences(document: RiskDocument, cell: RiskCell, *, opening: str = "") -> list[str]:
     """Say what both attackers guess of people in the data, whoever holds the randomised answers first."""
     runs, reads = range_text(cell), percent_text(cell.answer_inference_rate)
-    kind = "measured" if runs is None else f"measured; {runs} in 9 of 10 releases"
-    at_once = ", all at once," if len(document.protect) > 1 else ""
-    guesses = f"guesses {answers_text(document.protect)}{at_once} of"
+    kind = "measured" if runs is None else f"measured; 9 in 10 releases: {runs}"
+    many = len(document.protect) > 1
+    guesses = f"guesses {answers_text(document.protect)}{', all at once,' if many else ''} of"
     if cell.holder_rate is None:
-        return [f"{opening}{ATTACKER} {guesses} {reads} of the people in the data ({kind})."]
+        people = "of the people in the data"
+        if many:
+            guesses = f"guesses {answers_text(document.protect)} at once of"
+            people = "of the people"
+        return [f"{opening}{ATTACKER} {guesses} {reads} {people} ({kind})."]
     read = NOT_ATTACKED
     if cell.answer_inference_rate is not None:
         read = f"a reader of the published model and all other columns guesses {reads} ({kind})."
@@ -538,19 +544,19 @@ def holder_text(cost: WhatIfCell, risk: RiskCell | None, *, many: bool = False) 
     'The collector, or a reader of the randomised table,'
     """
     said = (
-        "The collector, or a reader of the randomised table, can guess better than from the model: "
-        f"the attack that was measured is by {ATTACKER}."
+        "The collector, or a reader of the randomised table, can guess better than from the model. "
+        f"The attack that was measured is by {ATTACKER}."
     )
     if risk is not None and risk.holder_rate is not None:
         at_once = "all protected answers, at once, of" if many else "the answers of"
         said = (
             f"The collector, or a reader of the randomised table, guesses {at_once} "
-            f"{percent_text(risk.holder_rate)} of the people (measured; "
-            f"{range_text(risk, 'holder_rate')} in 9 of 10 releases)."
+            f"{percent_text(risk.holder_rate)} of the people (measured; 9 in "
+            f"10 releases: {range_text(risk, 'holder_rate')})."
         )
     proof = None if risk is None else proof_text(risk, many=many)
     if proof is not None:
-        said += f" With everything else that is known beside it, at {budget_text(cost)}: {proof}."
+        said += f" At {budget_text(cost)}: {proof}."
     return said
 
 
@@ -626,14 +632,14 @@ def assessment_paragraph(
         parts.append(f"Reason for this budget: {' '.join([chosen.sentence, *chosen.details])}")
     elif not chosen.holds:
         parts.append(f"No budget is recommended: {' '.join([chosen.sentence, *chosen.details])}")
-    parts.append(f"What remains: {'; '.join(REMAINS)}. {NOT_PRIVATE}")
+    parts.append(f"{remains_text(REMAINS)} {NOT_PRIVATE}")
     parts.append(origin_sentence(document))
     return " ".join(parts)
 
 
 REMAINS: tuple[str, ...] = (
     "columns that are not randomised can still give an answer away",
-    "what can be guessed without the answer no budget hides",
+    "no budget hides what can be guessed without the answer",
     "further releases of the same answers add to the budget",
     "earlier versions stay known to whoever saw them",
     "membership in the data is not hidden",
@@ -641,6 +647,19 @@ REMAINS: tuple[str, ...] = (
     "proven ceiling",
 )
 """What randomised response does not prevent."""
+
+
+def remains_text(remains: Iterable[str]) -> str:
+    """Say what a mechanism does not prevent, a sentence each.
+
+    Examples
+    --------
+    >>> remains_text(["earlier versions stay known"])
+    'This remains. Earlier versions stay known.'
+    """
+    return " ".join(f"{sentence_case(said)}." for said in ("this remains", *remains))
+
+
 NOT_PRIVATE = (
     "The figures were computed from the unprotected answers and are not private themselves."
 )
@@ -673,8 +692,8 @@ def assessment_description(
     return (
         f"A model trained on {n_train:,} records{origin} is to be used or published. "
         f"Before training, {what} of {whom_text(cost.group)} {verb} replaced by randomised response "
-        f"with the privacy budget {budget_text(cost)} (local differential privacy): "
-        f"{_odds_clause(cost.record_epsilon, many=many)}"
+        f"with the privacy budget {budget_text(cost)} (local differential privacy). "
+        f"{sentence_case(_odds_clause(cost.record_epsilon, many=many))}"
     )
 
 

@@ -264,7 +264,7 @@ def spoken_panel(panel: Panel, rows: Sequence[dict[str, Any]]) -> str:
     --------
     >>> panel = Panel("answer", "Guessed", "guessed (%)", (Series("proven", "rate"),))
     >>> spoken_panel(panel, [{"epsilon": 1.0, "rate": 60.0}])
-    'Guessed. proven: 60.0% at epsilon 1.'
+    'Guessed. Proven: 60.0% at epsilon 1.'
     """
     first = min(rows, key=lambda row: float(row["epsilon"]))
     last = max(rows, key=lambda row: float(row["epsilon"]))
@@ -282,8 +282,8 @@ def spoken_panel(panel: Panel, rows: Sequence[dict[str, Any]]) -> str:
             for row in ends
         ]
         if texts:
-            said.append(f"{line.name}: {' and '.join(dict.fromkeys(texts))}")
-    return f"{panel.title}. {'; '.join(said)}."
+            said.append(f"{sentence_case(line.name)}: {' and '.join(dict.fromkeys(texts))}.")
+    return " ".join([f"{panel.title}.", *said])
 
 
 def draw_panel(

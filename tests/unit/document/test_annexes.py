@@ -259,7 +259,7 @@ def test_the_paragraph_is_part_of_the_section() -> None:
     text = annexes(made("randomised-response"), data="survey.csv").assessment.text
     assert "A model trained on 75 records of survey.csv is to be used or published." in text
     assert "the odds between any two of their possible answers by a factor of at most 2.72" in text
-    assert "What remains: columns that are not randomised can still give an answer away" in text
+    assert "This remains. Columns that are not randomised can still give an answer away." in text
     assert "not private themselves" in text
     assert "on 256 attacked models" in text
 

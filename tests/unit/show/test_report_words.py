@@ -41,7 +41,8 @@ def decision(build: ModuleType) -> Any:
 
 def test_the_answer_is_one_sentence_with_the_kind_of_every_number(decision: Any) -> None:
     said = decision_sentence(decision, *at(decision, 1.0))
-    assert said.endswith("in 9 of 10 releases).")
+    assert "(measured; 9 in 10 releases: " in said
+    assert said.endswith("%).")
     for words in (
         "at ε = 1 would raise the test loss",
         "(estimated;",
@@ -92,7 +93,7 @@ def test_the_paragraph_has_all_that_an_assessment_asks_for(decision: Any) -> Non
         "the most exposed of 4,774 records is recognised",
         "Cost: Randomising the answer “affair” of everyone at ε = ",
         f"Reason for this budget: {decision.recommendation.sentence}",
-        "What remains:",
+        "This remains.",
         "not private themselves",
         f"epsilens {decision.provenance.version}, seed 0",
         "256 attacked models",
@@ -114,8 +115,8 @@ def test_several_answers_are_spoken_of_in_the_plural(build: ModuleType) -> None:
     )
     cell, risk = at(document, 1.0)
     assert (
-        "guesses the protected answers, all of them at once, of up to 73.0% of the people; with their "
-        "own randomised answers of at most"
+        "guesses the protected answers, all of them at once, of up to 73.0% of the people. With their "
+        "own randomised answers it is at most"
     ) in decision_sentence(document, cell, risk)
     assert "are replaced by randomised response" in assessment_paragraph(document, cell, risk)
 
@@ -218,7 +219,7 @@ def test_the_odds_are_of_the_persons_own_answer(decision: Any) -> None:
     said = assessment_paragraph(decision, *at(decision, 1.0))
     assert "what is released changes the odds" not in said
     assert (
-        "a person's own randomised answer changes the odds between any two of their possible answers "
+        "A person's own randomised answer changes the odds between any two of their possible answers "
         "by a factor of at most 2.72 (proven). This comes on top of what everything else says of them, "
         "other people's answers included. It holds as long as other people's answers do not depend on "
         "theirs."
@@ -230,7 +231,7 @@ def test_odds_without_a_use_are_said_in_english(build: ModuleType, epsilon: floa
     document = build.make_decision(epsilons=[1.0, epsilon])
     said = assessment_paragraph(document, *at(document, epsilon))
     assert "at most more" not in said
-    assert ("nothing is randomised" in said) is math.isinf(epsilon)
+    assert ("Nothing is randomised" in said) is math.isinf(epsilon)
     assert ("e to the power of 30 at most, more than a million million" in said) is (
         epsilon == 30.0
     )
@@ -327,8 +328,8 @@ def test_all_answers_at_once_wherever_a_rate_stands(build: ModuleType) -> None:
         }
     )
     cell, risk = at(document, 1.0)
-    assert "all at once, of 69.8% of the people" in decision_sentence(document, cell, risk)
-    assert "all at once, of 69.8% of the people" in assessment_paragraph(document, cell, risk)
+    assert "at once of 69.8% of the people" in decision_sentence(document, cell, risk)
+    assert "at once of 69.8% of the people" in assessment_paragraph(document, cell, risk)
     said = dict(unprotected("the answers", attacks=document.risk, risk=risk))
     assert "guesses all answers at once for" in said["What can be guessed without the answer."]
     everyone = group_data(document, {})[0]

@@ -161,5 +161,5 @@ def test_a_single_budget_has_points_and_no_line(build: ModuleType) -> None:
 def test_the_description_can_be_read_aloud(build: ModuleType) -> None:
     words = risk_chart(build.make_risk()).to_dict()["description"]
     assert "measured on 256 models" in words
-    ceiling = "proven: at most this, given 73.0% from everybody else's data: 74.4%"
+    ceiling = "Proven: at most this, given 73.0% from everybody else's data: 74.4%"
     assert ceiling in words

@@ -20,8 +20,8 @@ def test_the_answer_names_budget_cost_interval_and_its_kind(build: ModuleType) -
     text = whatif_sentence(build.make_whatif(epsilons=[0.5, 1.0, 2.0]))
     assert text == (
         "Randomising the answer “affair” of everyone at ε = 1 would raise the test loss by 0.0448 "
-        "nats, from 0.5432 (estimated; 9 in 10 real runs: +0.0204 to +0.0693) and change the "
-        "accuracy of 72.4% by −3.1 to −2.0 percentage points."
+        "nats, from 0.5432 (estimated; 9 in 10 real runs: +0.0204 to +0.0693). It would change "
+        "the accuracy of 72.4% by −3.1 to −2.0 percentage points."
     )
 
 
@@ -29,13 +29,13 @@ def test_a_measurement_is_told_in_the_past(build: ModuleType) -> None:
     text = whatif_sentence(build.make_whatif(groups=["women"], epsilons=[1.0], method="retrain"))
     assert "of the group “women” at ε = 1 raised the test loss by" in text
     assert "(measured; 9 in 10 of the runs:" in text
-    assert "and changed the accuracy of 72.4% by" in text
+    assert "). It changed the accuracy of 72.4% by" in text
 
 
 def test_no_visible_change_is_said_so(build: ModuleType) -> None:
     text = whatif_sentence(build.make_whatif(epsilons=[math.inf]))
     assert "at ε = ∞ would leave the test loss as it is, at 0.5432 nats" in text
-    assert text.endswith("and leave the accuracy at 72.4%.")
+    assert text.endswith("). It would leave the accuracy at 72.4%.")
 
 
 def test_an_improvement_is_a_lower_loss(build: ModuleType) -> None:
