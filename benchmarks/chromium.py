@@ -35,17 +35,41 @@ _PAINTED = """(done) => requestAnimationFrame(() => {
 })"""
 """A message that is sent while a frame is made arrives when the frame is painted."""
 
-_BY_KEYS = f"""async () => {{
+_BY_KEYS = f"""async ([control, back, forth]) => {{
     const painted = {_PAINTED};
-    const slider = document.getElementById("slider");
+    const box = document.getElementById(control);
     const times = [];
     for (let turn = 0; turn < 60; turn += 1) {{
-        const key = turn % 40 < 20 ? "ArrowLeft" : "ArrowRight";
+        const key = turn % 40 < 20 ? back : forth;
         const start = performance.now();
-        slider.dispatchEvent(new KeyboardEvent("keydown", {{ key, cancelable: true }}));
+        box.dispatchEvent(new KeyboardEvent("keydown", {{ key, bubbles: true, cancelable: true }}));
         await new Promise(painted);
         times.push(performance.now() - start);
     }}
+    return times;
+}}"""
+
+_BY_HANDLE = f"""async ([handle, x, y]) => {{
+    const painted = {_PAINTED};
+    const grip = document.querySelector(handle);
+    const picture = grip.parentElement;
+    const box = grip.getBoundingClientRect();
+    const send = (kind, part) => grip.dispatchEvent(new PointerEvent(kind, {{
+        bubbles: true, cancelable: true, pointerType: "mouse", pointerId: 1, button: 0, buttons: 1,
+        isPrimary: true, clientX: box.x + 13 + part * x, clientY: box.y + 13 + part * y,
+    }}));
+    // No real pointer is there to be captured.
+    picture.setPointerCapture = () => {{}};
+    send("pointerdown", 0);
+    const times = [];
+    for (let turn = 0; turn < 60; turn += 1) {{
+        const start = performance.now();
+        send("pointermove", 1 - Math.abs(1 - turn / 30));
+        await new Promise(painted);
+        times.push(performance.now() - start);
+    }}
+    send("pointerup", 0);
+    delete picture.setPointerCapture;
     return times;
 }}"""
 
@@ -114,9 +138,16 @@ def ask(page: Any, *, models: int, grid: str) -> Any:
     return wait_for_report(page)
 
 
-def key_times(shown: Any) -> list[float]:
-    """Step through a slider by sixty keys; return milliseconds from each to its paint."""
-    return [float(time) for time in shown.evaluate(_BY_KEYS)]
+def key_times(
+    shown: Any, control: str = "slider", keys: tuple[str, str] = ("ArrowLeft", "ArrowRight")
+) -> list[float]:
+    """Step through a slider or a box by sixty keys; return milliseconds from each to its paint."""
+    return [float(time) for time in shown.evaluate(_BY_KEYS, [control, *keys])]
+
+
+def handle_times(shown: Any, handle: str, way: tuple[float, float]) -> list[float]:
+    """Drag a handle of a chart there and back by sixty moves; return milliseconds from each to its paint."""
+    return [float(time) for time in shown.evaluate(_BY_HANDLE, [handle, *way])]
 
 
 def drag_times(page: Any, shown: Any) -> list[float]:

@@ -4,7 +4,9 @@ import gc
 import hashlib
 import importlib.util
 import os
+import pickle
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +31,12 @@ from chromium import CHROMIUM, browsing
 for _ignored in (getattr(signal, name, None) for name in ("SIGHUP", "SIGINT")):
     if _ignored is not None and signal.getsignal(_ignored) is signal.SIG_IGN:
         signal.signal(_ignored, lambda number, frame: None)
+
+# Every test has a folder, and what is tested waits for the disk again and again: half of the time of some files.
+_MEMORY = Path("/dev/shm")
+_ROOM = 4 * 2**30
+if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 # No timed assertions, and the same examples everywhere.
 settings.register_profile("house", deadline=None, derandomize=True)
@@ -75,25 +83,55 @@ def forget_fits() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def guess_once() -> Iterator[None]:
+def put_commands_together_once() -> Iterator[None]:
+    """Let commands that run in this process share the tree of commands, which is the same every time."""
+    import typer.main
+
+    make, made = typer.main.get_command, {}
+
+    def get_command(app: typer.Typer) -> Any:
+        if id(app) not in made:
+            made[id(app)] = app, make(app)
+        return made[id(app)][1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", get_command)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def guess_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Let studies guess from others once for a table, since many tests attack the same few.
 
-    What is kept is what the predictors found for the very same columns, answers and random numbers. The
-    predictors themselves are tested without it.
+    What is kept is what the predictors found for the very same columns, answers and random numbers, for
+    this run of the tests and all of its workers. The predictors themselves are tested without it.
     """
     from epsilens.risk import study
     from epsilens.risk.answer_inference import cross_fitted
 
-    kept: dict[bytes, tuple[Any, Any]] = {}
+    kept: dict[str, tuple[Any, Any]] = {}
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    folder /= "guessed"
+    folder.mkdir(exist_ok=True)
 
     def guess(known: Any, truth: Any, generator: np.random.Generator) -> Any:
         arrays = (known.values, known.is_category, known.shared, truth)
         state = generator.bit_generator.state
         key = repr(([(a.dtype.str, a.shape) for a in arrays], state)).encode()
-        key = hashlib.sha256(key + b"".join(a.tobytes() for a in arrays)).digest()
+        key = hashlib.sha256(key + b"".join(a.tobytes() for a in arrays)).hexdigest()
         if key not in kept:
-            found = cross_fitted(known, truth, generator)
-            kept[key] = found, generator.bit_generator.state
+            place = folder / key
+            if place.exists():
+                kept[key] = pickle.loads(place.read_bytes())
+            else:
+                found = cross_fitted(known, truth, generator)
+                kept[key] = found, generator.bit_generator.state
+                # Another worker may be at the same place.
+                own = place.with_suffix(f".{os.getpid()}")
+                own.write_bytes(pickle.dumps(kept[key]))
+                own.replace(place)
         found, generator.bit_generator.state = kept[key]
         return found
 

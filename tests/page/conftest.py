@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 # What the benchmark of the page measures is measured here in the same way.
-from chromium import key_times, percentile_95
+from chromium import handle_times, key_times, percentile_95
 
 
 class Opened:
@@ -53,12 +53,24 @@ class Opened:
         box = self.page.locator("#slider").bounding_box()
         return box["x"] + 12 + (box["width"] - 24) * (value - low) / (high - low)
 
-    def paint_p95(self) -> float:
-        """The 95th percentile of milliseconds from a key on the slider to the next frame."""
-        return percentile_95(key_times(self.page))
+    def times(self, control: str = "slider", way: tuple[float, float] | None = None) -> list[float]:
+        """Milliseconds to the next frame from each of sixty keys, or moves of a handle by so many pixels.
 
-    def work_per_key(self) -> float:
-        """Milliseconds that the page itself works for a key on the slider, whatever else the machine does."""
+        Keys go across on the slider and up and down in a box.
+        """
+        if way is not None:
+            return handle_times(self.page, control, way)
+        keys = ("ArrowLeft", "ArrowRight") if control == "slider" else ("ArrowUp", "ArrowDown")
+        return key_times(self.page, control, keys)
+
+    def paint_p95(self, control: str = "slider", way: tuple[float, float] | None = None) -> float:
+        """The 95th percentile of milliseconds from a key or a move to the next frame."""
+        return percentile_95(self.times(control, way))
+
+    def work_per_key(
+        self, control: str = "slider", way: tuple[float, float] | None = None
+    ) -> float:
+        """Milliseconds that the page itself works for a key or a move, whatever else the machine does."""
         session = self.context.new_cdp_session(self.page)
         session.send("Performance.enable", {"timeDomain": "threadTicks"})
 
@@ -67,7 +79,7 @@ class Opened:
             return next(one["value"] for one in found if one["name"] == "TaskDuration")
 
         before = worked()
-        n_keys = len(key_times(self.page))
+        n_keys = len(self.times(control, way))
         return 1000 * (worked() - before) / n_keys
 
     def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:

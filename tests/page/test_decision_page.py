@@ -204,19 +204,23 @@ def test_the_page_solves_as_decide_does(
     opened.page.fill("#accepted", "" if loss is None else repr(loss))
     opened.page.fill("#feared", "" if rate is None else f"{100 * rate:.10g}")
     solved = opened.page.get_attribute("#within", "data-solved")
-    said = opened.text("within") or "the document's own limits"
     if wanted.epsilon is None:
         assert solved == "none"
-        assert said.startswith("No ε meets")
+        assert opened.text("sentence").startswith("No ε meets")
         assert opened.text("big") == "no ε"
         return
+    said = opened.text("within") or "the document's own limits"
     assert float(solved) == wanted.epsilon
     assert opened.text("epsilon") == epsilon_text(wanted.epsilon)
     if wanted.is_default:
-        assert "with an advantage of at most 0.1, our default; you gave none" in said
-        assert opened.text("by-advantage") == ", with an advantage of at most 0.1 (our default)"
+        assert "with an advantage of at most 10%, our default; you gave none" in said
+        assert opened.text("by-default").strip() == "(our default)"
+        shown = opened.page.get_attribute("#feared", "placeholder")
+        # The box is of all answers, of which other data give away 73 %.
+        assert float(shown) == pytest.approx(100 * (0.73 + 0.27 * 0.1), abs=0.01)
     else:
-        assert opened.page.is_hidden("#by-advantage")
+        assert opened.page.is_hidden("#by-default")
+        assert opened.page.get_attribute("#feared", "placeholder") == "any"
     if wanted.rests_on == "proven" and (loss, rate) != (0.04, 0.85):
         assert "by proof" in said
     if wanted.rests_on == "measured" and (loss, rate) != (0.04, 0.85):
@@ -234,8 +238,9 @@ def test_the_page_recommends_nothing_from_few_retrainings(
     opened = open_page(write_report(document, tmp_path / "report.html"), viewport=WIDE).open_parts()
     opened.page.fill("#accepted", "0.1")
     assert opened.text("big") == "no ε"
-    assert opened.text("within").startswith("Fewer than 19 retrainings a cell are too few")
+    assert opened.text("sentence").startswith("Fewer than 19 retrainings a cell are too few")
     assert "Use ε" not in opened.text("within")
+    assert "would be the most private choice" in opened.text("within")
     opened.page.fill("#accepted", "")
     assert opened.text("within").startswith("Use ε")
 
@@ -268,7 +273,8 @@ def test_the_page_solves_failed_checks_and_advantages_as_decide_does(
             max_advantage=0.15 if rate is None else None,
         ).recommendation
         opened.page.fill("#accepted", "" if loss is None else repr(loss))
-        opened.page.fill("#feared", "" if rate is None else f"{100 * rate:.10g}")
+        opened.page.select_option("#feared-kind", "advantage" if rate is None else "rate")
+        opened.page.fill("#feared", "15" if rate is None else f"{100 * rate:.10g}")
         shown = "no ε" if wanted.epsilon is None else f"ε = {epsilon_text(wanted.epsilon)}"
         assert opened.text("big").removesuffix(" recommended") == shown, (loss, rate)
         # Under the large type stands what it means for a single answer.
@@ -282,7 +288,7 @@ def test_what_is_said_above_is_what_is_said_below(opened: Any) -> None:
     opened.page.fill("#accepted", "0.01")
     opened.page.fill("#feared", "80")
     assert opened.text("big") == "no ε"
-    assert opened.text("within").startswith("No ε keeps both limits")
+    assert opened.text("sentence").startswith("No ε meets both limits")
     box = opened.page.inner_text(".box")
     assert "Randomise the answers" not in box
     assert box.startswith("For the limits of the document")
@@ -299,24 +305,27 @@ def test_the_nearest_miss_is_named(opened: Any) -> None:
     held = [(cost, risk) for cost, risk in cells if risk.answer_inference_ceiling <= 0.77]
     (cost, risk) = held[-1]
     opened.page.fill("#feared", "77")
-    said = opened.text("within")
-    assert said.startswith(
-        "No ε keeps both limits: the loss asks for ε = 1.49 or more, where from everybody else's data "
-        "an attacker guesses up to 73.0% of the answers; with the person's own randomised answer at most "
+    assert opened.text("sentence") == (
+        "No ε meets both limits. The cost asks for ε = 1.49 or more, the attack for ε = "
+        f"{epsilon_text(risk.epsilon)} or less."
     )
-    assert said.endswith(
-        f"the attack asks for ε = {epsilon_text(risk.epsilon)} or less (loss up to "
-        f"{cost.loss_change_high:+.4f})."
+    there = next(one for one in document.risk.cells if epsilon_text(one.epsilon) == "1.49")
+    assert opened.text("within") == (
+        "At ε = 1.49, an attacker guesses at most "
+        f"{at_most_text(there.answer_inference_ceiling)} of the answers (proven given what other data "
+        f"tell). At ε = {epsilon_text(risk.epsilon)} one release may change the test loss by up to "
+        f"{cost.loss_change_high:+.4f}."
     )
     opened.page.fill("#feared", "60")
     ceiling = at_most_text(document.risk.cells[0].answer_inference_ceiling)
-    assert (
-        "the nearest miss is ε = 0.1, where from everybody else's data an attacker guesses up to 73.0% "
-        f"of the answers; with the person's own randomised answer at most {ceiling} (proven given that "
-        "baseline)" in opened.text("within")
+    assert "The nearest miss is ε = 0.1." in opened.text("sentence")
+    assert opened.text("within") == (
+        f"At ε = 0.1, an attacker guesses at most {ceiling} of the answers (proven given what other "
+        "data tell)."
     )
     opened.page.fill("#accepted", "0")
-    assert "the nearest miss is ε = 10, where one release may show" in opened.text("within")
+    said = "The nearest miss is ε = 10, where one release may change the test loss by up to"
+    assert said in opened.text("sentence")
 
 
 def test_a_changed_limit_can_be_taken_back(opened: Any) -> None:
@@ -336,8 +345,8 @@ def test_a_changed_limit_can_be_taken_back(opened: Any) -> None:
 def test_what_cannot_be_a_limit_is_said(opened: Any) -> None:
     before = opened.text("epsilon")
     for name, typed, words in (
-        ("feared", "0", "Type a share of more than 0 and less than 100 %, such as 80."),
-        ("feared", "100", "Type a share of more than 0 and less than 100 %, such as 80."),
+        ("feared", "0", "Type a share of more than 0 and less than 100 %, such as 10."),
+        ("feared", "100", "Type a share of more than 0 and less than 100 %, such as 10."),
         ("accepted", "\u22121", "Type a loss of 0 or more, such as 0.05."),
         ("accepted", "a lot", "Type a loss of 0 or more, such as 0.05."),
         ("accepted", "1,000", "A comma before three digits can be read in two ways."),
@@ -379,9 +388,9 @@ def test_another_group_has_no_attack(opened: Any) -> None:
     opened.page.fill("#accepted", "0.05")
     said = opened.text("within")
     assert said.startswith(
-        "If only the group “women” were randomised, the limit on the loss would be"
+        "If only the group “women” were randomised, the limit on the cost would be met from ε = "
     )
-    assert "The recommendation is for everyone; the attack was measured for everyone only." in said
+    assert "The recommendation is for everyone. The attack was measured for everyone only." in said
     opened.page.select_option("#group", "all")
     assert opened.page.is_hidden("#no-risk")
     assert opened.page.locator("[data-risk]:visible").count() == 3
@@ -454,8 +463,17 @@ def test_everything_works_by_the_keyboard_alone(opened: Any) -> None:
             page.keyboard.press("Enter")
             page.wait_for_selector("#copied:not(:empty)")
             assert opened.text("copied") in ("Copied.", "It is selected: copy it by the keyboard.")
-    order = ["group", "accepted", "feared", "reset", "outcome", "attack", "slider", "number"]
-    order += ["measured", "others", "assessment", "copy", "download", "save-svg", "save-png"]
+    order = ["group", "feared", "feared-kind", "accepted", "reset", "outcome", "attack", "slider"]
+    order += [
+        "number",
+        "measured",
+        "others",
+        "assessment",
+        "copy",
+        "download",
+        "save-svg",
+        "save-png",
+    ]
     assert [name for name in seen if name in order] == order
 
 
@@ -516,9 +534,11 @@ def test_everything_has_a_name_for_a_screen_reader(opened: Any) -> None:
     assert page.get_by_role("img", name="Line chart, estimated").count() == 1
     assert page.get_by_role("img", name="How often the answer").count() == 1
     assert page.get_by_role("slider", name="Privacy budget ε").count() == 1
-    assert page.get_by_role("textbox", name="Largest rise of test loss you accept").count() == 1
-    assert page.get_by_role("textbox", name="Largest share of answers you let").count() == 1
-    assert page.get_by_role("group", name="Risk: how often").count() == 1
+    assert page.get_by_role("textbox", name="Limit on the cost").count() == 1
+    assert page.get_by_role("textbox", name="Limit on the attack in per cent").count() == 1
+    assert page.get_by_role("combobox", name="What is limited").count() == 1
+    assert page.get_by_role("group", name="Cost in").count() == 1
+    assert page.get_by_role("group", name="Attack").count() == 1
     assert page.get_attribute("#sentence", "aria-live") == "polite"
     unnamed = page.eval_on_selector_all(
         "input, select, button",
@@ -530,7 +550,7 @@ def test_everything_has_a_name_for_a_screen_reader(opened: Any) -> None:
 def test_the_kinds_of_numbers_differ_in_shape_and_word(opened: Any) -> None:
     looks = {}
     for kind in ("proven", "measured", "estimated"):
-        tag = opened.page.locator(f".answer .tag.{kind}").first
+        tag = opened.page.locator(f".part .tag.{kind}").first
         assert tag.inner_text() == kind
         looks[kind] = tag.evaluate(
             """tag => [getComputedStyle(tag).borderTopStyle, getComputedStyle(tag).borderRadius,
@@ -543,7 +563,7 @@ def test_the_kinds_of_numbers_differ_in_shape_and_word(opened: Any) -> None:
 def test_a_telephone_needs_no_sideways_scrolling(
     open_page: Callable[..., Any], report: Path
 ) -> None:
-    opened = open_page(report, viewport={"width": 375, "height": 700}, has_touch=True)
+    opened = open_page(report, viewport={"width": 375, "height": 700}, has_touch=True).open_parts()
     opened.page.check("#others")
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= 375
     for chart in ("chart", "risk-chart"):
@@ -587,13 +607,20 @@ def test_dark_mode_is_dark(open_page: Callable[..., Any], report: Path) -> None:
 def test_paper_shows_both_charts_and_no_controls(
     open_page: Callable[..., Any], report: Path
 ) -> None:
-    opened = open_page(report, color_scheme="dark")
+    opened = open_page(report, color_scheme="dark").open_parts()
     opened.page.emulate_media(media="print")
     for control in ("#slider", "#download", "#copy", "#number", "[data-limit=feared]", "#others"):
         assert opened.page.is_hidden(control)
-    command = "[aria-labelledby=origin-title] pre"
-    for shown in ("#chart svg", "#risk-chart svg", ".keys", "#assessment", "#feared", command):
+    command = "#part-origin pre"
+    for shown in ("#chart svg", "#risk-chart svg", "#assessment", "#feared", command):
         assert opened.page.is_visible(shown)
+    # Lines have a name beside them, or a key.
+    assert "ceiling (proven)" in opened.page.inner_text("#risk-chart")
+    opened.page.emulate_media(media="screen")
+    opened.page.set_viewport_size({"width": 375, "height": 900})
+    opened.page.wait_for_selector("html:not(.labelled)")
+    opened.page.emulate_media(media="print")
+    assert opened.page.is_visible("[data-key=answer]")
     assert opened.page.is_hidden(".annex pre")
     ink = "getComputedStyle(document.querySelector('#risk-chart svg text')).fill"
     assert opened.page.evaluate(ink) == "rgb(28, 33, 40)"
@@ -608,11 +635,18 @@ def test_without_scripts_the_answer_and_a_picture_are_there(browser: Any, report
     page = context.new_page()
     page.goto(report.as_uri())
     assert page.locator("noscript svg").count() == 1
-    assert "(proven given that baseline)" in page.inner_text("#sentence")
+    # What is recommended, its facts, and in parts that open all numbers.
+    sentence = load_document(page.text_content("#document")).recommendation.sentence
+    assert page.inner_text("#sentence") == sentence.replace(" %", "\u00a0%")
+    assert page.locator(".facts3 > div:visible").count() == 3
+    assert page.locator("#still text", has_text="proven: at most this").is_visible()
     assert page.is_hidden("#slider")
+    for part in ("figures", "numbers", "assessment"):
+        page.click(f"#part-{part} > summary")
+    assert "(proven given that baseline)" in page.inner_text("#long-sentence")
+    assert page.locator("[data-group=all] tbody tr:visible").count() == 30
     assert page.is_hidden("#copy")
     assert page.is_visible("#assessment")
-    assert page.is_visible("text=ceiling (proven)")
     context.close()
 
 
@@ -621,15 +655,18 @@ def test_no_recommendation_is_called_one(
 ) -> None:
     document = build.make_decision(max_attack_rate=0.5)
     opened = open_page(write_report(document, tmp_path / "report.html"), viewport=WIDE).open_parts()
-    assert opened.page.inner_text(".box h2") == "No recommendation"
+    assert opened.page.inner_text(".box h3") == "No recommendation"
     assert opened.page.is_hidden("#recommended")
     assert "No ε of the grid keeps attackers within 50%" in opened.page.inner_text(".box")
     assert opened.text("big") == "no ε"
     quiet = "part => getComputedStyle(part).color"
     assert opened.page.eval_on_selector("#big", quiet) == "rgb(91, 98, 112)"
-    assert opened.text("looking").startswith("What follows is what ε = 0.924 would mean")
+    assert opened.text("looking") == "The numbers are those of ε = 0.924, only to look at."
+    # The sentence in large type says that there is none, and names no other ε to use.
+    assert opened.text("sentence").startswith("No ε of the grid keeps attackers within 50%")
     # What stands in large type is above what explains it, and both above the figures.
-    tops = [opened.page.locator(part).bounding_box()["y"] for part in ("#big", ".box", ".figures")]
+    order = ("#big", "#sentence", "#looking", "#facts", ".box", ".figures")
+    tops = [opened.page.locator(part).bounding_box()["y"] for part in order]
     assert tops == sorted(tops)
     assert "No budget is recommended: No ε of the grid" in opened.text("assessment")
     # Looking at a budget is not recommending it, and going back is going back to none.
@@ -666,7 +703,6 @@ def test_one_budget_and_infinity(
     assert opened.page.is_visible("#outside")
     assert opened.page.get_attribute("#within", "data-solved") == "inf"
     assert opened.page.inner_text(".box p").startswith("Randomise the answers at ε = ∞.")
-    opened.page.click(".box summary")
     assert "It is the most private choice" in opened.page.inner_text(".box")
     assert opened.text("assessed") == "∞"
 
@@ -710,14 +746,14 @@ def two_columns(build: ModuleType, path: Path) -> Path:
 def test_several_answers_are_guessed_all_at_once(
     open_page: Callable[..., Any], build: ModuleType, tmp_path: Path
 ) -> None:
-    opened = open_page(two_columns(build, tmp_path / "report.html"), viewport=WIDE)
-    for part in ("h1", "#sentence", "#assessment", "#risk-caption", "#holder", "[data-key=answer]"):
+    opened = open_page(two_columns(build, tmp_path / "report.html"), viewport=WIDE).open_parts()
+    for part in ("h1", "#facts", "#assessment", "#risk-caption", "#holder", "[data-key=answer]"):
         assert "at once" in opened.page.inner_text(part), part
     assert opened.page.locator(".figures :text('all of them at once')").count() == 3
     assert opened.page.locator("th:text('all at once')").count() == 1
     assert "all of them at once" in opened.page.inner_text("#risk-chart")
     assert "all of them at once" in opened.page.get_attribute("#risk-picture", "aria-label")
-    assert opened.page.get_by_label("all answers are guessed at once").count() == 1
+    assert opened.page.get_by_label("all answers guessed at once").count() == 1
 
 
 def test_a_ceiling_never_stands_without_its_condition(opened: Any) -> None:
@@ -746,19 +782,19 @@ def test_whoever_holds_the_randomised_answers_is_named(opened: Any) -> None:
 def test_paper_explains_a_changed_limit(opened: Any) -> None:
     opened.page.emulate_media(media="print")
     assert opened.page.is_hidden(".solved")
-    assert opened.page.inner_text(".box h2") == "The recommendation for everyone"
+    assert opened.page.inner_text(".box h3") == "The recommendation for everyone"
     opened.page.emulate_media(media="screen")
     opened.page.fill("#accepted", "0.1")
     opened.page.emulate_media(media="print")
     assert opened.page.is_visible("#within")
     assert "within both limits" in opened.text("within")
     assert opened.page.is_hidden("#reset")
-    assert opened.page.inner_text(".box h2") == (
+    assert opened.page.inner_text(".box h3") == (
         "For the limits of the document (a rise of the test loss of at most 0.04 nats and at most "
         "85\u00a0% guessed): ε = 1.49"
     )
     # What it says in full is of other limits than those on the page.
-    assert opened.page.is_hidden("#advice")
+    assert opened.page.is_hidden("#own-advice")
 
 
 TURNING = "smo\u202ekes"
@@ -777,13 +813,13 @@ def test_a_name_cannot_mirror_the_numbers(
     }
     document = document.model_copy(update=changes)
     path = write_report(document, tmp_path / "r.html", question={"data": TURNING}, title=TURNING)
-    opened = open_page(path, viewport=WIDE)
+    opened = open_page(path, viewport=WIDE).open_parts()
     opened.page.select_option("#group", index=1)
     opened.page.select_option("#group", index=0)
     assert "\u202e" not in opened.page.inner_text("main")
     assert "\u202e" not in opened.page.get_attribute("#risk-picture", "aria-label")
-    assert "smo⟨U+202E⟩kes" in opened.text("sentence")
-    assert opened.page.locator("h1 bdi").count() == 2
+    assert "smo⟨U+202E⟩kes" in opened.text("long-sentence")
+    assert opened.page.locator("header bdi").count() == 3
     assert document_of(opened) == document
     assert opened.complaints == []
 

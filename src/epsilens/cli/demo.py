@@ -137,7 +137,7 @@ def _print(
     if quiet:
         return
     console.print(
-        Text("The cost of randomised response, checked by really randomising and retraining:")
+        Text("The rise in test loss under randomised response, checked by actually retraining:")
     )
     for truth, estimate in zip(checked.document.cells, foreseen.document.cells, strict=True):
         console.print(

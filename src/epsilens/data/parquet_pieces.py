@@ -91,6 +91,21 @@ class ParquetSource:
         """What the rows would take as numbers of 8 bytes."""
         return 8 * self.n_rows * len(self.schema.names)
 
+    def fits_one_block(self, n_columns: int) -> bool:
+        """Say whether all rows, of so many columns or numbers each, are no more than one block."""
+        return 8 * self.n_rows * max(n_columns, self.width, 1) <= _BATCH_BYTES
+
+    def check(self, piece: Piece) -> None:
+        """Refuse a piece whose file is another one than when the source was opened, or is gone."""
+        path = Path(piece.path)
+        try:
+            if _stamp(path) != piece.stamp:
+                raise _changed(path.name)
+        except FileNotFoundError:
+            raise _gone(path.name) from None
+        except OSError:
+            raise damaged(path.name, "parquet") from None
+
     def batches(self, piece: Piece, columns: Sequence[str]) -> Iterator[tuple[int, pa.Table]]:
         """Yield some rows of a piece at a time, with the position of the first.
 
@@ -111,9 +126,8 @@ class ParquetSource:
         wanted = pa.schema([self.schema.field(name) for name in names])
         step = max(_FEWEST_ROWS, _BATCH_BYTES // (8 * max(len(names), self.width, 1)))
         at = piece.first_row
+        self.check(piece)
         try:
-            if _stamp(Path(piece.path)) != piece.stamp:
-                raise _changed(Path(piece.path).name)
             file = _opened(piece.path, piece.stamp)
             for batch in file.iter_batches(
                 batch_size=step, row_groups=list(piece.row_groups), columns=names, use_threads=False
@@ -122,11 +136,7 @@ class ParquetSource:
                 yield at, table
                 at += table.num_rows
         except FileNotFoundError:
-            raise InputError(
-                f"{Path(piece.path).name!r} must stay where it is while it is read, and every machine that "
-                "reads it must see it under the same path, but it was not found. Put it into a folder that "
-                "all of them share."
-            ) from None
+            raise _gone(Path(piece.path).name) from None
         except (pa.ArrowException, OSError):
             raise damaged(Path(piece.path).name, "parquet") from None
         if at != piece.first_row + piece.n_rows:
@@ -291,6 +301,13 @@ def _opened(path: str, stamp: tuple[int, int]) -> parquet.ParquetFile:
     from pyarrow import parquet
 
     return parquet.ParquetFile(path, metadata=_footer(path, stamp))
+
+
+def _gone(name: str) -> InputError:
+    return InputError(
+        f"{name!r} must stay where it is while it is read, and every machine that reads it must see it "
+        "under the same path, but it was not found. Put it into a folder that all of them share."
+    )
 
 
 def _changed(name: str) -> InputError:

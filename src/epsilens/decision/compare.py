@@ -16,6 +16,7 @@ from epsilens.document import (
     Recommendation,
     RiskDocument,
 )
+from epsilens.document.clauses import release_text
 from epsilens.document.decision import TITLES, Protects, Trust
 from epsilens.document.sentences import protection_sentence
 from epsilens.document.wording import (
@@ -197,12 +198,19 @@ def choose(
         near = best.nearest(limits)
         said = (
             f"No mechanism that was compared meets {limit}. The nearest is {TITLES[best.curve.mechanism]} at "
-            f"ε = {epsilon_text(near.epsilon)}: an advantage of {at_most_text(near.advantage)}. One release "
-            f"may change the test loss by {change_text(near.loss_increase)}."
+            f"ε = {epsilon_text(near.epsilon)}, with an advantage of at most {at_most_text(near.advantage)}. "
+            f"One release {_release_text(near, limits)}."
         )
         details = [best.answer.sentence, *best.answer.details]
         return best.answer.model_copy(update={"sentence": said, "details": details}), others
     return best.answer, others
+
+
+def _release_text(near: Standing, limits: CheckedLimits) -> str:
+    """Say what one release may cost at most, in the unit of its limit, else in mistakes where they are known."""
+    if limits.loss is None and math.isfinite(near.accuracy_loss):
+        return release_text(mistakes=1000.0 * near.accuracy_loss)
+    return release_text(loss=near.loss_increase)
 
 
 def _reason(
@@ -235,7 +243,10 @@ def _reason(
             f"against {at_most_text(there.advantage)}"
         )
     else:
-        said = f"it costs more: {_cost_against(one, best)}"
+        cells = [cell for cell in (one.cell(), best.cell()) if cell is not None]
+        is_measured = all(cell.method == "retrain" for cell in cells)
+        kind = "measured" if is_measured else "estimated"
+        said = f"it costs more: {_cost_against(one, best)} ({kind})"
     return f"{free}{said}." if free else f"{said[0].upper()}{said[1:]}."
 
 

@@ -95,8 +95,14 @@ def ceiling_clause(cell: RiskCell, *, many: bool = False) -> str | None:
     )
 
 
-def gain_text(advantage: float) -> str:
+def gain_text(advantage: float, *, several: bool = False) -> str:
     """Say what an attacker gains at most, without the kind of the number.
+
+    Parameters
+    ----------
+    advantage : float
+    several : bool
+        Whether a person has several protected answers, which are guessed all at once.
 
     Examples
     --------
@@ -105,8 +111,28 @@ def gain_text(advantage: float) -> str:
     """
     return (
         "of the answers that the rest of the data do not give away, at most "
-        f"{at_most_text(advantage)} become guessable"
+        f"{at_most_text(advantage)} become guessable{' all at once' if several else ''}"
     )
+
+
+def release_text(*, mistakes: float | None = None, loss: float | None = None) -> str:
+    """Say what one release may cost at most: in mistakes in 1,000 where they are given, else in loss.
+
+    Examples
+    --------
+    >>> release_text(mistakes=2.1), release_text(mistakes=-0.5), release_text(loss=0.0123)
+    ('may make up to 3 more mistakes in 1,000', 'makes no more mistakes than before',
+    'may change the test loss by up to +0.0123')
+    """
+    if mistakes is not None and math.isfinite(mistakes):
+        # Without what floats add to a whole number.
+        count = math.ceil(round(mistakes, 9))
+        if count <= 0:
+            return "makes no more mistakes than before"
+        return f"may make up to {count} more {'mistake' if count == 1 else 'mistakes'} in 1,000"
+    if loss is not None and math.isfinite(loss):
+        return f"may change the test loss by up to {change_text(loss)}"
+    return "has a cost that is not known"
 
 
 def mistakes_text(count: int) -> str:

@@ -772,7 +772,7 @@ def protection_sentence(
     elif cell.advantage is None:
         proof = "What an attacker gains is not known."
     else:
-        proof = f"{sentence_case(gain_text(cell.advantage))} (proven{ours})."
+        proof = f"{sentence_case(gain_text(cell.advantage, several=several))} (proven{ours})."
     return f"{doing} {proof} {cost_sentence(cell, kind=kind)}"
 
 

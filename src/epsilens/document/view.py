@@ -538,7 +538,10 @@ def decision_view(document: DecisionDocument) -> View:
         rows=here,
         sentences=(answer.sentence, *answer.details, *([] if face_value is None else [face_value])),
         notes=notes,
-        tables=(Table(title, tuple(lines), notes), *_mechanism_tables(document)),
+        tables=(
+            Table(title, tuple(lines), notes),
+            *([mechanism_table(document, most=_MOST_BUDGETS)] if document.is_comparison else []),
+        ),
         facts=decision_facts(document),
         runner_up=_runner_up(document),
     )
@@ -588,9 +591,11 @@ def cell_facts(
         text = sentence_case(mistakes_text(mistakes))
         cost = Row("cost", title, text, float(mistakes), kind, "in 1,000")
     title, share = "What an attacker gains at most", cell.advantage
+    several = len(document.risk.protect) > 1
     gain = text_row("gain", title, "What an attacker gains is not known")
     if share is not None:
-        gain = Row("gain", title, sentence_case(gain_text(share)), share, "proven")
+        text = sentence_case(gain_text(share, several=several))
+        gain = Row("gain", title, text, share, "proven")
     return cost, gain, text_row("unprotected", "What is not protected", _unprotected_text(curve))
 
 
@@ -611,17 +616,34 @@ def _runner_up(document: DecisionDocument) -> str | None:
     return f"Second best: {answer_title(second)}. {second.reason}"
 
 
-def _mechanism_tables(document: DecisionDocument) -> list[Table]:
-    """Return a table of all mechanisms, where several were compared."""
-    if not document.is_comparison:
-        return []
+def mechanism_table(document: DecisionDocument, *, most: int | None = None) -> Table:
+    """Return a table of all mechanisms.
+
+    Parameters
+    ----------
+    document : DecisionDocument
+    most : int, optional
+        How many budgets of each mechanism are shown, its name at the first. None: all, each with the name.
+
+    Examples
+    --------
+    >>> from epsilens.document import example_document
+    >>> [line.rows[1].text for line in mechanism_table(example_document("decision")).lines]
+    ['1', '2']
+    """
     chosen, lines = document.recommendation, []
     for curve in document.mechanisms:
-        own = Table("", tuple(_mechanism_line(curve, cell, chosen) for cell in curve.cells))
-        few = own.thinned(_MOST_BUDGETS, "").lines
+        own = Table(
+            "",
+            tuple(
+                _mechanism_line(curve, cell, chosen, is_short=most is not None)
+                for cell in curve.cells
+            ),
+        )
+        few = own.lines if most is None else own.thinned(most, "").lines
         blank = text_row("mechanism", "mechanism", "")
         lines += [
-            line if n == 0 else replace(line, rows=(blank, *line.rows[1:]))
+            line if n == 0 or most is None else replace(line, rows=(blank, *line.rows[1:]))
             for n, line in enumerate(few)
         ]
     methods = {cell.method for curve in document.mechanisms for cell in curve.cells}
@@ -634,7 +656,7 @@ def _mechanism_tables(document: DecisionDocument) -> list[Table]:
         "Mistakes: further wrong predictions in 1,000, and the change of the test loss; up to: 19 in 20 releases "
         f"({kind}).",
     )
-    return [Table("What each mechanism costs, and what an attacker gains", tuple(lines), notes)]
+    return Table("What each mechanism costs, and what an attacker gains", tuple(lines), notes)
 
 
 _SHORTER = ("corrected randomised response", "the same, corrected")
@@ -642,12 +664,15 @@ _MOST_BUDGETS = 6
 """Budgets of a mechanism in a table of several."""
 
 
-def _mechanism_line(curve: MechanismCurve, cell: MechanismCell, chosen: Recommendation) -> Line:
+def _mechanism_line(
+    curve: MechanismCurve, cell: MechanismCell, chosen: Recommendation, *, is_short: bool
+) -> Line:
     """Return what one budget of a mechanism costs and proves."""
 
     def mistakes(share: float | None) -> str:
-        return NOTHING if share is None else f"{round(-1000 * share):+d}".replace("-", "−")
+        return NOTHING if share is None else change_text(float(round(-1000 * share)), decimals=0)
 
+    title = TITLES[curve.mechanism]
     at = cell.budget
     at_text = NOTHING if at is None else epsilon_text(at)
     if cell.group_epsilons is not None:
@@ -655,7 +680,7 @@ def _mechanism_line(curve: MechanismCurve, cell: MechanismCell, chosen: Recommen
     low = cell.accuracy_change_low
     return Line(
         (
-            text_row("mechanism", "mechanism", TITLES[curve.mechanism].replace(*_SHORTER)),
+            text_row("mechanism", "mechanism", title.replace(*_SHORTER) if is_short else title),
             Row("epsilon", "ε", at_text, at, "proven"),
             field_row(cell, "advantage", "guess-\nable", at_most_text, "proven"),
             field_row(cell, "accuracy_change", "mistakes", mistakes, "estimated"),

@@ -90,12 +90,16 @@ def draw_changes(
     places = np.zeros(0, dtype=np.int64)
     if highest > 0.0 and n_members:
         places = _bernoulli_places(rng, n_members * n_draws, min((k - 1) * highest, 1.0))
-    record, draw = places // n_draws, places % n_draws
-    level = np.searchsorted(np.sort(flips), rng.random(len(places)) * highest)
-    report = rng.integers(0, k - 1, size=len(places)) if k > 2 else np.zeros_like(places)
-    asked = level < len(flips)
-    slot = level[asked] * n_draws + draw[asked]
-    return Changes(record[asked], slot, report[asked], len(flips) * n_draws)
+    chance = rng.random(len(places))
+    chance *= highest
+    report = rng.integers(0, k - 1, size=len(places)) if k > 2 else None
+    # Most of what is drawn sets in at no ε that is asked for.
+    levels = np.sort(flips)
+    asked = np.flatnonzero(chance <= levels[-1]) if len(levels) else np.zeros(0, dtype=np.intp)
+    record, draw = np.divmod(places[asked], n_draws)
+    slot = np.searchsorted(levels, chance[asked]) * n_draws + draw
+    reported = np.zeros_like(record) if report is None else report[asked]
+    return Changes(record, slot, reported, len(flips) * n_draws)
 
 
 def sum_changes(
@@ -157,10 +161,13 @@ def _bernoulli_places(
         left = (n_trials - last) * probability
         gaps = rng.geometric(probability, size=int(left + 6.0 * np.sqrt(left) + 10.0))
         # At an ε above 40 single gaps are larger than any integer, and their sum would turn negative.
-        places.append(last + np.cumsum(np.minimum(gaps, n_trials + 1)))
-        last = int(places[-1][-1])
-    found = np.concatenate(places)
-    return found[found < n_trials]
+        np.minimum(gaps, n_trials + 1, out=gaps)
+        np.cumsum(gaps, out=gaps)
+        gaps += last
+        places.append(gaps)
+        last = int(gaps[-1])
+    found = np.concatenate(places) if len(places) > 1 else places[0]
+    return found[: np.searchsorted(found, n_trials)]
 
 
 # --- What a channel does to the labels of a group, as a few matrices of size p ---

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
@@ -111,6 +112,14 @@ class StreamedRows:
     masks: tuple[BoolArray, ...] = ()
     piece: int = 0
     positions: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def locked(self) -> StreamedRows:
+        """Return these rows, whose arrays nobody can change from now on."""
+        features = self.features
+        numbers = features if isinstance(features, np.ndarray) else features.data
+        for array in (numbers, self.y, self.codes, self.weights, *self.masks, self.positions):
+            array.setflags(write=False)
+        return self
 
 
 @dataclass(frozen=True, repr=False)
@@ -223,7 +232,32 @@ class RowReading:
             yield positions, table
 
     def records(self, piece: Piece) -> Iterator[StreamedRows]:
-        """Yield the rows of a piece as arrays, some at a time."""
+        """Yield the rows of a piece as arrays, some at a time.
+
+        A table that is no larger than one block is decoded and encoded once, not at every pass.
+        """
+        if not self._is_one_block:
+            yield from self._read(piece)
+            return
+        if piece.first_row not in self._kept:
+            self._kept[piece.first_row] = [rows.locked() for rows in self._read(piece)]
+        else:
+            self.source.check(piece)
+        yield from self._kept[piece.first_row]
+
+    @property
+    def _is_one_block(self) -> bool:
+        return self.source.fits_one_block(max(self.width, len(self._names)))
+
+    @cached_property
+    def _kept(self) -> dict[int, list[StreamedRows]]:
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what travels: rows never do."""
+        return {name: value for name, value in vars(self).items() if name != "_kept"}
+
+    def _read(self, piece: Piece) -> Iterator[StreamedRows]:
         number = self.source.number_of(piece)
         for positions, table in self.tables(piece):
             y, codes = self.labels(table)

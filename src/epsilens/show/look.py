@@ -303,7 +303,7 @@ def dressed(chart: Any, *, title_offset: int, legend: Mapping[str, int] | None =
 
 ACCENT = "#1d5fa8"
 SHADES = (ACCENT, "#6b7280", "#8f959f", "#4b5563", "#7c8694", "#9aa0a9")
-DASHES = ((1, 0), (7, 3), (2, 2), (9, 3, 2, 3), (4, 4), (1, 3))
+DASHES = ((1, 0), (7, 3), (2, 2), (9, 3, 2, 3), (4, 4), (1, 3), (9, 2, 2, 2, 2, 2))
 """Dash and gap in pixels; the first is a line without gaps."""
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from epsilens.document import DecisionDocument, MechanismCell
@@ -44,6 +45,8 @@ _LIMIT_ROOM = 20
 """Pixels at the top that are kept for the name of the limit."""
 _GREYS = ("#4b5563", "#6b7280")
 """Dark enough for names; the dashes tell the lines apart."""
+_NEXT = 10
+"""Pixels between the places of a line that are looked at."""
 _NARROW = 480
 """Width in pixels below which words are shorter."""
 _UNITS = {
@@ -494,8 +497,7 @@ def _labels(
     width, height = size
     points = {name: [place(row) for row in rows if row["mechanism"] == name] for name in names}
     taken = [(x - 3, y - 3, x + 3, y + 3) for own in points.values() for x, y in own]
-    if limit is not None:
-        taken.append((limit - 1, 0, limit + 1, height))
+    across = [] if limit is None else [(limit - 1, 0.0, limit + 1, float(height))]
     found: list[dict[str, Any]] = []
 
     def is_own(box: tuple[float, ...], name: str) -> bool:
@@ -505,10 +507,12 @@ def _labels(
             beside = max(box[0] - point[0], 0.0, point[0] - box[2])
             return math.hypot(beside, max(box[1] - point[1], 0.0, point[1] - box[3]))
 
-        nearest = {other: min(map(gap, own)) for other, own in points.items()}
+        nearest = {other: min(map(gap, _along(own))) for other, own in points.items()}
         return nearest[name] == min(nearest.values())
 
-    def write(row: dict[str, Any], text: str, *, sides: _Sides, is_name: bool) -> bool:
+    def write(
+        row: dict[str, Any], text: str, *, sides: _Sides, is_name: bool, crosses: bool = False
+    ) -> bool:
         x, y = place(row)
         room = text_width(text) * (1.1 if is_name else 0.9)
         for align, dx, dy in sides:
@@ -517,7 +521,8 @@ def _labels(
             if left < 0 or box[2] > width + 12 or box[1] < 2 or box[3] > height - _LIMIT_ROOM:
                 continue
             is_free = all(
-                box[0] > b[2] or box[2] < b[0] or box[1] > b[3] or box[3] < b[1] for b in taken
+                box[0] > b[2] or box[2] < b[0] or box[1] > b[3] or box[3] < b[1]
+                for b in (taken if crosses else [*taken, *across])
             )
             if is_free and is_own(box, row["mechanism"]):
                 taken.append(box)
@@ -532,14 +537,30 @@ def _labels(
         if row["chosen"]:
             write(row, row["label"], sides=_NEAR, is_name=False)
     for name in names:
-        for sides in (_NEAR, _FAR):
-            if any(write(row, row["title"], sides=sides, is_name=True) for row in own[name]):
+        # What is recommended is named in any case, across the limit if need be.
+        for sides, crosses in ((_NEAR, False), (_FAR, False), (_NEAR, True), (_FAR, True)):
+            if crosses and name != names[0]:
+                break
+            if any(
+                write(row, row["title"], sides=sides, is_name=True, crosses=crosses)
+                for row in own[name]
+            ):
                 break
     for name in names:
         step = max(1, len(own[name]) // 3)
         for row in own[name] if name == names[0] else own[name][::step]:
             if not row["chosen"]:
                 write(row, row["label"], sides=_NEAR, is_name=False)
+    return found
+
+
+def _along(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return points of a line with some between them, close enough to tell what words stand beside."""
+    found = list(points)
+    for (x, y), (to_x, to_y) in pairwise(points):
+        n_steps = int(math.hypot(to_x - x, to_y - y) // _NEXT)
+        parts = [n / (n_steps + 1) for n in range(1, n_steps + 1)]
+        found += [(x + part * (to_x - x), y + part * (to_y - y)) for part in parts]
     return found
 
 

@@ -147,7 +147,9 @@ def _by_advantage(
     margin = _margin(axes, signs)
     ticks = [(axes.across(percent), (f"{percent}",)) for percent in _TICKS]
     yield from (" " * margin + line for line in _tick_lines(ticks, width - margin))
-    yield from _wrapped("% of the answers that become guessable at most (proven)", width, margin)
+    yield from _wrapped(
+        "% guessable at most, of the answers the rest do not give away (proven)", width, margin
+    )
     yield from _legend(document, axes, signs, width)
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -23,8 +22,8 @@ from epsilens.document import (
 )
 from epsilens.document.annexes import Annex, RegistryEntry, annexes
 from epsilens.document.clauses import MORE_MISTAKES
-from epsilens.document.decision import EXPLANATIONS, TITLES, answer_title
-from epsilens.document.view import view
+from epsilens.document.decision import EXPLANATIONS, RANDOMISED, TITLES, answer_title
+from epsilens.document.view import mechanism_table, view
 from epsilens.document.wording import (
     ATTACKER,
     EVERYBODY,
@@ -45,7 +44,7 @@ from epsilens.document.wording import (
 from epsilens.errors import InputError, InputTypeError
 from epsilens.show.decision import document_chart
 from epsilens.show.inlining import chart_library, inline_json, inline_script, security_policy
-from epsilens.show.look import first_outcome
+from epsilens.show.look import first_outcome, text_width
 from epsilens.show.mechanisms import (
     CostUnit,
     mechanism_page_chart,
@@ -73,7 +72,6 @@ from epsilens.show.report_data import (
 
 if TYPE_CHECKING:
     import jinja2
-    from markupsafe import Markup
 
 _ATTACK_WORDS = {
     "answer": "answers guessed",
@@ -216,23 +214,13 @@ def _templates() -> jinja2.Environment:
     """Return what the report is written with; compiling it takes longer than writing a report."""
     import jinja2
 
-    made = jinja2.Environment(
+    return jinja2.Environment(
         loader=jinja2.PackageLoader("epsilens.show"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["prose"] = _prose
-    return made
-
-
-def _prose(text: str) -> Markup:
-    """Return a sentence as HTML: what stands in backticks as code, and no break before a per cent sign."""
-    from markupsafe import Markup, escape
-
-    plain = str(escape(text)).replace(" %", "\u00a0%")
-    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", plain))  # noqa: S704
 
 
 def _source(name: str) -> str:
@@ -296,7 +284,8 @@ def _render(
         "label_room": LABEL_ROOM,
         "label_from": _LABEL_FROM,
         "edge": EDGE,
-        "has_labels": is_decision or len(groups) > 1,
+        "has_labels": (is_decision or len(groups) > 1)
+        and all(text_width(group["name"]) < LABEL_ROOM for group in groups),
         **drawn,
         **_compared(document),
     }
@@ -331,6 +320,10 @@ def _render(
             groups=groups,
             start=start,
             start_row=cell_data(document, start, question),
+            # Where no budget is recommended, that is the answer.
+            answer=str((recommendation or {}).get("sentence") or "")
+            if is_decision and (opening.verdict or recommended == axis_budget(cost, start))
+            else None,
             chart_words=drawn["charts"][outcome]["description"],
             caption=drawn["captions"][outcome],
             outcomes=[(name, _OUTCOME_WORDS[name]) for name in drawn["charts"]],
@@ -343,7 +336,7 @@ def _render(
             opening=opening,
             budget_shown=f"ε = {epsilon_text(axis_budget(cost, start))}",
             own_limits=_own_limits(document, many=many),
-            own_answer=f"ε = {epsilon_text(recommended)}" if holds and recommended else _NONE,
+            own_answer=_own_answer(document, recommended if holds else None),
             limits=limits,
             units=units,
             expects=_EXPECTS,
@@ -361,7 +354,7 @@ def _render(
             is_recommended=advised
             and not opening.verdict
             and recommended == axis_budget(cost, start),
-            holds=holds,
+            holds=_is_recommended(document) if protection else holds,
             command=command,
             cost_type=cost_type(cost),
             runs="of the runs" if cost_type(cost) == "measured" else "real runs",
@@ -465,7 +458,6 @@ def _protection(
         ],
         "explanation": EXPLANATIONS[chosen.mechanism],
         "words": spoken_mechanisms(document),
-        "table": view(document).tables[-1],
         "facts": [] if cell is None else mechanism_cell_data(document, curve, cell)["facts"],
         "curves": [
             {"name": curve.mechanism, "title": TITLES[curve.mechanism]}
@@ -478,6 +470,7 @@ def _protection(
             }
             for other in document.alternatives
         ],
+        "table": mechanism_table(document),
     }
 
 
@@ -576,6 +569,23 @@ def _own_limits(document: WhatIfDocument | DecisionDocument, *, many: bool) -> s
         shown = f"{chosen.max_advantage:.10g}{ours}"
         said.append(f"an advantage of at most {shown}")
     return " and ".join(said)
+
+
+def _is_recommended(document: WhatIfDocument | DecisionDocument) -> bool:
+    """Say whether a decision among several mechanisms recommends one."""
+    if not isinstance(document, DecisionDocument) or document.recommendation.epsilon is None:
+        return False
+    # Too few retrainings recommend no ε of randomised response.
+    chosen = document.recommendation
+    return chosen.holds or chosen.mechanism not in RANDOMISED
+
+
+def _own_answer(document: WhatIfDocument | DecisionDocument, recommended: float | None) -> str:
+    """Name what a decision recommends: the mechanism where several were compared, and ε."""
+    if isinstance(document, DecisionDocument) and document.is_comparison:
+        chosen = document.recommendation
+        return answer_title(chosen) if _is_recommended(document) else "no mechanism"
+    return f"ε = {epsilon_text(recommended)}" if recommended else _NONE
 
 
 def _opening(

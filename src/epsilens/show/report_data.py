@@ -30,12 +30,13 @@ from epsilens.document.clauses import (
     baseline_text,
     ceiling_is_open,
     face_value_text,
+    gain_text,
     loss_moves_text,
     mistakes_text,
     outcome_interval,
     outcome_text,
-    proof_text,
     range_text,
+    release_text,
 )
 from epsilens.document.decision import TITLES, released_text
 from epsilens.document.decision import risk_at as attack_at
@@ -210,7 +211,6 @@ def cell_data(
         "loss": rows["loss_change"].text,
         "interval": texts["loss_change_range"],
         "high": high if known else None,
-        "high_text": texts["loss_change_high"] if known else None,
         "trusted": cell.trusted,
         "cost_type": cost_type(cost, cell),
         "face_value": face_value_text(cost, cell) if document.risk is None else None,
@@ -223,6 +223,7 @@ def cell_data(
             outcome_text(cost, cell, outcome, is_mean=True) if is_range else None
         )
     shown["mistakes_high"] = _mistakes_high(cost, cell)
+    shown["release"] = _release_texts(shown["mistakes_high"], shown["high"])
     shown["sentence"] = _short_sentence(cost, cell)
     shown["facts"] = _cost_facts(cost, cell)
     if isinstance(document, DecisionDocument) and cell.group == whole_group(cost):
@@ -334,7 +335,7 @@ def mechanism_cell_data(
         "mistakes_high": None if low is None else -1000.0 * low,
         "loss": cell.loss_change,
         "high": loss_high if loss_high is not None and math.isfinite(loss_high) else None,
-        "high_text": change_text(loss_high),
+        "release": _release_texts(None if low is None else -1000.0 * low, loss_high),
         "risk": {
             "advantage_value": cell.advantage,
             "advantage": at_most_text(cell.advantage),
@@ -374,6 +375,11 @@ def _fact_note(document: DecisionDocument, cell: MechanismCell, key: str) -> str
             f"it is at most {at_most_text(cell.attack_rate_ceiling)} (proven given b)."
         )
     return None
+
+
+def _release_texts(mistakes: float | None, loss: float | None) -> dict[str, str]:
+    """Say what one release may cost at most, by the unit of a limit."""
+    return {"mistakes": release_text(mistakes=mistakes), "loss": release_text(loss=loss)}
 
 
 def _range_note(
@@ -450,13 +456,28 @@ def _risk_data(document: DecisionDocument, risk: RiskCell) -> dict[str, Any]:
         "ceiling": None if ceiling.number is None else ceiling.text,
         "ceiling_value": ceiling.number,
         "is_open": ceiling_is_open(risk),
-        "proof": proof_text(risk, many=len(document.risk.protect) > 1)
-        or "nothing is known of what could be guessed at most",
+        "proof": _reach_text(document, risk),
         "high_value": risk.answer_inference_high,
         "is_attacked": is_attacked(risk),
         "exposed": rows["asr_max"].text,
         "chance": rows["asr_max_null_q95"].text,
     }
+
+
+def _reach_text(document: DecisionDocument, risk: RiskCell) -> dict[str, str]:
+    """Say what an attacker gets at most, by the kind of limit that it is compared with."""
+    several = len(document.risk.protect) > 1
+    nothing = "nothing is proven to stay hidden"
+    found = {"rate": nothing, "advantage": nothing}
+    if risk.answer_inference_ceiling is not None and not ceiling_is_open(risk):
+        answers = "the people's answers, all at once" if several else "the answers"
+        most = at_most_text(risk.answer_inference_ceiling)
+        found["rate"] = (
+            f"an attacker guesses at most {most} of {answers} (proven given what other data tell)"
+        )
+    if risk.advantage is not None and not ceiling_is_open(risk):
+        found["advantage"] = f"{gain_text(risk.advantage, several=several)} (proven)"
+    return found
 
 
 def _attack_table(document: Report) -> dict[float, tuple[Row, ...]]:

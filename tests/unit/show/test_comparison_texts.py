@@ -49,7 +49,7 @@ def test_the_numbers_are_those_of_the_report(build: ModuleType) -> None:
     )
     assert shown["epsilon"] == report["epsilon"]
     assert shown["loss_change"] == report["loss"]
-    assert shown["loss_change_high"] == report["high_text"]
+    assert shown["loss_change_high"] == report["release"]["loss"].rsplit(" ", 1)[1]
     assert shown["answer_inference_ceiling"] == report["risk"]["ceiling"]
 
 

@@ -30,10 +30,12 @@
   function solve() {
     limits = firstScreen.read();
     if (limits === undefined) { words.textContent = ""; return; }
-    // The limits of the document lead to what the document says.
-    solved = isFirst() ? own() ?? { curve: null, cell: null } : decisionRule.choose(curves, limits, {
+    const found = decisionRule.choose(curves, limits, {
       trust: trust?.value ?? "nobody", protects: page.protects, named: page.named, isCostKnown: page.is_cost_known,
+      hasFewRuns: page.fewest_runs !== null,
     });
+    // The limits of the document lead to what the document says.
+    solved = isFirst() ? own() ?? { ...found, cell: null } : found;
     words.dataset.solved = solved?.cell ? `${solved.curve.name} ${solved.cell.epsilon}` : "none";
     byId("reset").hidden = isFirst();
     for (const id of ["own-advice", "advice-title"]) byId(id).hidden = !isFirst();
@@ -45,17 +47,16 @@
 
   const limitText = () => (limits.cost && limits.attack ? "both limits" : "the limit");
 
-  const costText = (cell) => (limits.cost?.kind === "mistakes" && cell.mistakes_high !== null
-    ? `${Math.ceil(cell.mistakes_high)} more mistakes in 1,000` : `a test loss changed by ${cell.high_text}`);
-
   function showNothing() {
     shown = null;
     const miss = solved?.miss;
-    write("advice", isFirst() ? page.chosen.sentence : miss
-      ? `No mechanism meets ${limitText()}. The nearest is ${solved.curve.title} at ε = ${miss.epsilon}, with an advantage of at most ${miss.risk.advantage}. One release may show ${costText(miss)}.`
+    write("advice", isFirst() ? page.chosen.sentence : solved?.unsure ? `Fewer than ${page.fewest_runs} retrainings a cell are too few to be sure, so no ε is recommended.` : miss
+      ? `No mechanism meets ${limitText()}. The nearest is ${solved.curve.title} at ε = ${miss.epsilon}, with an advantage of at most ${miss.risk.advantage}. One release ${miss.release[limits.cost?.kind === "loss" || miss.mistakes_high === null ? "loss" : "mistakes"]}.`
       : "No mechanism can be recommended under these conditions.");
     words.textContent = "";
-    if (miss) firstScreen.showFacts(miss.facts);
+    firstScreen.showFacts(solved?.unsure ? [] : miss?.facts ?? []);
+    if (miss) mechanism.value = solved.curve.name;
+    look.value = "";
   }
 
   function show(curve, cell) {
@@ -165,10 +166,11 @@
     return cost !== null && Math.abs(view.scale("y")(cost) - point.y) < NEAR ? "cost" : null;
   }
 
-  // Beyond the end of its axis a limit is taken away.
+  // Beyond the end of its axis a limit is taken away. Words above the chart may move it meanwhile: what counts is
+  // where it was.
   function pull(event) {
-    const point = inPlot(event);
-    if (dragged === "advantage") {
+    const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(dragged.inverse);
+    if (dragged.limit === "advantage") {
       const gain = point.x >= Math.max(...view.scale("x").range()) ? null : view.scale("x").invert(Math.max(point.x, 0));
       const isRate = firstScreen.attackKind.value === "rate";
       firstScreen.drag(firstScreen.attack, gain !== null && isRate ? firstScreen.share(gain, "rate") : gain, { least: 0.5, most: 99.5 });
@@ -187,15 +189,15 @@
 
   picture.addEventListener("pointerdown", (event) => {
     if (!view || event.button !== 0) return;
-    dragged = limitAt(event) ?? "look";
-    if (dragged === "look") lookAt(event);
+    dragged = { limit: limitAt(event), inverse: matrix().inverse() };
+    if (!dragged.limit) lookAt(event);
     else { event.preventDefault(); picture.setPointerCapture(event.pointerId); }
   });
   picture.addEventListener("pointermove", (event) => {
     if (!view) return;
     if (event.buttons !== 1) picture.dataset.near = limitAt(event) ?? "";
-    else if (dragged === "look") lookAt(event);
-    else if (dragged) pull(event);
+    else if (dragged?.limit) pull(event);
+    else if (dragged) lookAt(event);
   });
   for (const end of ["pointerup", "pointercancel"]) picture.addEventListener(end, () => { dragged = null; });
 

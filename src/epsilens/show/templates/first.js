@@ -25,6 +25,9 @@ globalThis.firstScreen = (() => {
       attack: numbers[1] === null ? null : { end: kind === "rate" ? "ceiling_value" : "advantage_value", limit: numbers[1] / 100, kind, isDefault: false },
     };
     if (attack && found.cost === null && found.attack === null) found.attack = usual;
+    // The box of a limit that nobody typed shows our default.
+    const ours = kind === "rate" ? Math.ceil(100 * share(100 * usual.limit, kind)) / 100 : 100 * usual.limit;
+    if (attack) attack.placeholder = found.attack?.isDefault ? String(ours) : "any";
     if (byId("by-default")) byId("by-default").hidden = !(found.attack?.isDefault || (page.limits.is_default && found.attack?.kind === "advantage" && found.attack.limit === usual.limit));
     return found;
   }

@@ -8,6 +8,8 @@
   // Beside other mechanisms the first screen is theirs, and here are only the budgets of randomised response.
   const isAside = page.mechanism_charts !== undefined && page.mechanisms.length > 0;
   const THUMB = 24;
+  // On a phone a chart leaves room for the question and the answer.
+  const LOW = 230;
   const NEAR = 7;
 
   let group = page.start.group;
@@ -63,7 +65,7 @@
     for (const id of ["epsilon", "record_epsilon", "loss"]) write(id, cell[id]);
     write("long-sentence", cell.long_sentence);
     write("sentence", sentenceOf(cell));
-    write("figures-title", `All numbers at ε = ${cell.epsilon}`);
+    write("figures-title", `All numbers${isAside ? " of randomised response" : ""} at ε = ${cell.epsilon}`);
     if (!isAside) firstScreen.showFacts(cell.facts);
     write("fact", cell.face_value ?? "");
     for (const part of document.querySelectorAll("[data-cost-type]")) {
@@ -86,10 +88,11 @@
     mark();
   }
 
-  // The document's own words where its own limits hold.
+  // The document's own words where its own limits hold, also those that no budget meets them.
   function sentenceOf(cell) {
-    const isOwn = !isAside && isDecision && !isChanged() && page.recommended === keyOf(cell) && group === page.start.group;
+    const isOwn = !isAside && isDecision && !isChanged() && group === page.start.group && (verdict ? verdict === page.start.verdict : page.recommended === keyOf(cell));
     if (isOwn) return page.own_sentence;
+    if (!isAside && verdict && solved?.words.length) return solved.words[0];
     return (!isAside && firstScreen.attackKind?.value === "rate" && cell.rate_sentence) || cell.sentence;
   }
 
@@ -114,11 +117,12 @@
     }
     const stale = solved.cell !== null && !isSolved;
     const isChoice = !isDecision || group === page.everybody;
-    const text = solved.words + (solved.words && stale && isChoice ? " The budget shown is another." : "");
+    // Where none will do, the sentence in large type says so.
+    const text = (verdict ? solved.words.slice(1) : [...solved.words, stale && isChoice && solved.words.length ? "The budget shown is another." : ""]).filter(Boolean).join(" ");
     if (words.textContent !== text) words.textContent = text;
     byId("reset").hidden = !stale && !isChanged();
     // Not spoken: the sentence below is, at every step.
-    byId("elsewhere").hidden = !stale || solved.words !== "";
+    byId("elsewhere").hidden = !stale || text !== "";
   }
 
   function showRisk(cell) {
@@ -179,7 +183,9 @@
     const isBroad = plot.place.clientWidth > page.label_from;
     const padding = { ...plot.view.padding(), right: isBroad && page.has_labels ? page.label_room : page.edge };
     document.documentElement.classList.toggle("labelled", isBroad && page.has_labels);
-    if (hasSignal(plot, "labelled")) plot.view.signal("labelled", isBroad);
+    if (hasSignal(plot, "labelled")) plot.view.signal("labelled", isBroad && page.has_labels);
+    plot.height ??= plot.view.height();
+    plot.view.height(isBroad ? plot.height : Math.min(plot.height, LOW));
     return plot.view.padding(padding).width(Math.max(plot.place.clientWidth - padding.left - padding.right, 80));
   }
 
@@ -240,34 +246,35 @@
     return byId("group") ? ` for ${byId("group").selectedOptions[0].textContent}` : "";
   }
 
+  // What the limits lead to, in a sentence, and more about it.
   function lossWords(found) {
     if (isDecision) {
       const only = `If only ${byId("group").selectedOptions[0].textContent} were randomised, `;
       const met = found.cell === null ? "no ε would meet the limit on the cost." : `the limit on the cost would be met from ε = ${found.cell.epsilon} up.`;
-      return `${only}${met} The recommendation is for everyone; the attack was measured for everyone only.`;
+      return [`${only}${met}`, "The recommendation is for everyone. The attack was measured for everyone only."];
     }
-    if (found.cell === null) return `No ε computed here keeps its 9-in-10 range within the limit${whom()}.`;
-    return `The smallest ε whose 9-in-10 range stays within the limit${whom()} is ε = ${found.cell.epsilon}.`;
+    if (found.cell === null) return [`No ε computed here keeps its 9-in-10 range within the limit${whom()}.`, ""];
+    return [`The smallest ε whose 9-in-10 range stays within the limit${whom()} is ε = ${found.cell.epsilon}.`, ""];
   }
-
-  // What one release may cost at most, in the unit of the limit.
-  const most = (one, cost) => (cost?.kind === "mistakes" ? `${Math.ceil(one.mistakes_high)} more mistakes in 1,000` : `a loss up by ${one.high_text}`);
 
   function decisionWords(found) {
     const { cell, least, cost, attack, cells } = found;
     const shown = (one) => `ε = ${one.epsilon}`;
-    const proof = (one) => one.risk.proof;
+    const proof = (one) => one.risk.proof[attack?.kind ?? "advantage"];
     const ours = attack?.isDefault ? ", our default; you gave none" : "";
     const gain = attack?.kind === "advantage" ? `an advantage of at most ${100 * attack.limit}%${ours}` : "the limit on the attack";
     if (cell === null) {
       if (cost && least === null) {
         const known = cells.filter((one) => one[cost.end] !== null);
-        if (!known.length) return "No ε meets the limit on the cost: its range was not computed.";
+        if (!known.length) return ["No ε meets the limit on the cost: its range was not computed.", ""];
         const miss = known.reduce((best, one) => (one[cost.end] < best[cost.end] ? one : best));
-        return `No ε meets the limit on the cost. The nearest miss is ${shown(miss)}, where one release may show ${most(miss, cost)}.`;
+        return [`No ε meets the limit on the cost. The nearest miss is ${shown(miss)}, where one release ${miss.release[cost.kind]}.`, ""];
       }
-      if (found.most === null) return `No ε meets ${gain}. The nearest miss is ${shown(cells[0])}, where ${proof(cells[0])}.`;
-      return `No ε meets both limits. The cost asks for ${shown(least)} or more, where ${proof(least)}. The attack asks for ${shown(found.most)} or less, where one release may show ${found.most[cost.end] === null ? "an unknown cost" : most(found.most, cost)}.`;
+      if (found.most === null) return [`No ε meets ${gain}. The nearest miss is ${shown(cells[0])}.`, `At ${shown(cells[0])}, ${proof(cells[0])}.`];
+      return [
+        `No ε meets both limits. The cost asks for ${shown(least)} or more, the attack for ${shown(found.most)} or less.`,
+        `At ${shown(least)}, ${proof(least)}. At ${shown(found.most)} one release ${found.most.release[cost.kind]}.`,
+      ];
     }
     const why = cost && attack ? "the most private choice within both limits"
       : cost ? "the most private choice within the limit on the cost"
@@ -280,7 +287,7 @@
     if (found.rests === "proven") parts.push("The attack limit is met by proof.");
     if (found.rests === "measured") parts.push(`The attack limit is met only by the attack that was tried (measured), of ${page.attacker}. A better attack may exist: ${proof(cell)}.`);
     if (!cell.trusted) parts.push("What it costs is not known: the estimate failed its own check.");
-    return parts.join(" ");
+    return [parts.join(" "), ""];
   }
 
   function setLines({ room }) {
@@ -322,10 +329,10 @@
     if (found !== null) words.dataset.solved = found.cell === null ? "none" : String(keyOf(found.cell));
     // The limits of the document lead to what the document says.
     const isFirst = !changed && group === page.start.group && page.start.decided;
-    const said = found === null || (isFirst && isDecision) ? "" : wordsFor(found);
+    const said = found === null || isFirst ? [] : wordsFor(found);
     if (isFirst) {
       const first = startCell();
-      solved = { cell: page.start.verdict ? null : isDecision ? first : found?.cell ?? first, words: said, isDoubtful: page.start.doubtful };
+      solved = { cell: page.start.verdict ? null : first, words: said, isDoubtful: page.start.doubtful };
       if (move || page.start.verdict) show(move ? first : current, page.start.verdict);
     } else {
       solved = { cell: found?.cell ?? null, words: said, isDoubtful: false };
@@ -337,7 +344,10 @@
   }
 
   function wordsFor(found) {
-    if (found.unsure) return `Fewer than ${page.fewest_runs} retrainings a cell are too few to be sure, so no ε is recommended. ε = ${found.unsure.epsilon} would be the most private choice within the limits.`;
+    if (found.unsure) {
+      return [`Fewer than ${page.fewest_runs} retrainings a cell are too few to be sure, so no ε is recommended.`,
+        `ε = ${found.unsure.epsilon} would be the most private choice within the limits.`];
+    }
     if (!isDecision) return lossWords(found);
     return group === page.everybody ? decisionWords(found) : lossWords(found);
   }
@@ -450,8 +460,8 @@
   }
 
   function pull(event) {
-    const { limit, scale, plot } = dragged;
-    const y = Math.min(Math.max(event.clientY - corner(plot)[1], 0), plot.view.height());
+    const { limit, scale, plot, top } = dragged;
+    const y = Math.min(Math.max(event.clientY - top, 0), plot.view.height());
     firstScreen.drag(limit.box, limit.typed(scale.invert(y)), limit);
   }
 
@@ -460,7 +470,8 @@
     plot.picture.addEventListener("pointerdown", (event) => {
       if (!plot.view || event.button !== 0) return;
       const limit = limitNear(plot, event);
-      dragged = { plot, limit, scale: limit && plot.view.scale("y").copy() };
+      // Words above the charts may move them meanwhile: what counts is where they were.
+      dragged = { plot, limit, scale: limit && plot.view.scale("y").copy(), top: corner(plot)[1] };
       if (limit) {
         event.preventDefault();
         plot.picture.setPointerCapture(event.pointerId);

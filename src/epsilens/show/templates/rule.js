@@ -66,7 +66,7 @@ const decisionRule = (() => {
 
   // With a limit on the cost the smallest advantage comes first, then the lowest cost; with a limit on the
   // attack alone the lowest cost. Gives the mechanism with its budget, or without one the nearest miss.
-  function choose(curves, limits, { trust, protects, named, isCostKnown }) {
+  function choose(curves, limits, { trust, protects, named, isCostKnown, hasFewRuns = false }) {
     const end = limits.cost?.end ?? "high";
     let best = null;
     for (const curve of curves) {
@@ -74,13 +74,16 @@ const decisionRule = (() => {
         (protects === "answer" || curve.protects === "record") && (named === null || named.includes(curve.name));
       if (!isEligible || !curve.cells.length) continue;
       const { cell } = solve(curve.cells, limits);
-      const isHeld = isCostKnown || limits.cost === null || curve.trust === "nobody";
+      // Retrainings are of randomised response; what others cost is not known without declared columns.
+      const isHeld = limits.cost === null || (curve.trust === "nobody" ? !hasFewRuns : isCostKnown);
       const pair = cell && (limits.cost ? [gained(cell), known(cell[end])] : [known(cell[end]), gained(cell)]);
       const miss = nearest(curve, limits);
       const rank = cell ? [isHeld ? 0 : 0.5, ...pair] : [1, ...miss.far];
-      if (best === null || before(rank, best.rank)) best = { curve, cell, miss: miss.cell, rank };
+      if (best === null || before(rank, best.rank)) best = { curve, cell, miss: miss.cell, rank, isHeld };
     }
-    return best;
+    // From too few runs no budget follows that keeps a limit on the cost.
+    const isUnsure = best !== null && best.cell !== null && !best.isHeld && best.curve.trust === "nobody";
+    return isUnsure ? { ...best, cell: null, unsure: best.cell } : best;
   }
 
   return { solve, choose };
