@@ -779,6 +779,7 @@ def test_two_tabs_see_one_state(
     tab.page.wait_for_selector("#go", state="visible")
     tab.page.click("#more > summary")
     tab.page.select_option("#weight", "income")
+    assert "take no weights" in tab.page.inner_text("#model-words")
     study = ask(tab, models=LONG, grid="0.2:10:12")
     other = Tab(context)
     other.open(f"{server.base}/#/study/{study}")
