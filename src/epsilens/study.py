@@ -988,7 +988,7 @@ class Study:
         previewed = self.preview_mechanisms(
             comparison,
             checked,
-            budgets=None if epsilon is None else read_grid(grid),
+            budgets=None if epsilon is None or not comparison.names else read_grid(grid),
             delta=delta,
             x_bound=x_bound,
             method=method,

@@ -263,7 +263,7 @@ def test_from_a_file_to_a_decision_by_mouse(
     tab.shoot("mouse_5_attack_under_way")
     decision = tab.wait_for_report("decision")
     assert decision.text_content("#epsilon") == chosen_epsilon
-    assert page.inner_text("#stage-words") == "All mechanisms are compared."
+    assert page.inner_text("#stage-words") == "The mechanisms are compared."
     assert page.evaluate("early") == 0
     assert page.locator("#jobs li").count() == 0
     # No note about a domain that was declared.
@@ -362,7 +362,8 @@ def test_a_first_answer_that_failed_its_checks_is_not_shown(
     # Whatever budget is looked at, the loss rises.
     cost.focus("#slider")
     page.keyboard.press("Home")
-    assert "would raise the test loss" in cost.inner_text("#sentence")
+    assert "more mistakes in 1,000" in cost.inner_text("#sentence")
+    assert cost.text_content("#loss").startswith("+")
     tab.shoot("after_skeleton")
     assert tab.complaints == []
 
@@ -778,6 +779,7 @@ def test_two_tabs_see_one_state(
     tab.page.wait_for_selector("#go", state="visible")
     tab.page.click("#more > summary")
     tab.page.select_option("#weight", "income")
+    assert "take no weights" in tab.page.inner_text("#model-words")
     study = ask(tab, models=LONG, grid="0.2:10:12")
     other = Tab(context)
     other.open(f"{server.base}/#/study/{study}")

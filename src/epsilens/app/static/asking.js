@@ -209,7 +209,6 @@ const TRUST = {
   curator: "The curator is whoever holds the table: a model is trained on the true answers, and what leaves is protected. Protection without that trust is compared too.",
   nobody: "Answers are randomised before they are collected, so that nobody sees the true ones.",
 };
-const CORRECTED = "With forward correction only the cost of randomised response is shown.";
 
 function fillModels() {
   byId("model").replaceChildren(...session.models.filter((name) => name in MODELS).map((name) => new Option(MODELS[name], name)));
@@ -233,10 +232,16 @@ function paintChoices() {
   state.weight = null;
   const linear = [...byId("model").options].find((option) => option.value === LINEAR);
   if (linear) linear.text = isNumber() ? "ridge regression" : MODELS[LINEAR];
-  const alone = isNumber() || !isLinear() ? "" : CORRECTED;
-  byId("model-words").textContent = [isNumber() ? "A number is predicted: only the cost of randomised response is shown." : byId("correction").checked ? alone : "", isLinear() ? "" : "The model is trained again at a few budgets, which takes minutes."].filter(Boolean).join(" ");
   paintMask();
-  byId("trust-words").textContent = TRUST[byId("trust").value];
+  const isCorrected = byId("correction").checked && isLinear() && !isNumber();
+  const said = [
+    [isNumber(), "A number is predicted: only the cost of randomised response is shown."],
+    [isCorrected, "With forward correction only the cost of randomised response is shown."],
+    [byId("weight").value && byId("trust").value === "curator", "Mechanisms that train on the true answers take no weights and are not compared."],
+    [!isLinear(), "The model is trained again at a few budgets, which takes minutes."],
+  ];
+  byId("model-words").textContent = said.filter(([is]) => is).map(([, words]) => words).join(" ");
+  byId("trust-words").textContent = isNumber() || isCorrected ? "" : TRUST[byId("trust").value];
   for (const option of byId("test").options) option.hidden = option.disabled = option.value !== "" && option.value === state.table;
   byId("test-share-part").hidden = byId("test").value !== "";
   byId("max-loss-kind").disabled = isNumber();
@@ -513,7 +518,7 @@ function wire() {
   });
   fillReading();
   fillModels();
-  for (const id of ["model", "trust", "test", "correction"]) byId(id).addEventListener("change", paintChoices);
+  for (const id of ["model", "trust", "test", "correction", "weight"]) byId(id).addEventListener("change", paintChoices);
   byId("max-loss-kind").addEventListener("change", paintCostKind);
   byId("try").addEventListener("click", tryIt);
   for (const id of ["delimiter", "encoding"]) {

@@ -9,7 +9,7 @@ const costName = () => (LINEAR.includes(study.question.model) ? "exact cost" : "
 const ATTACK = "attack and mechanisms";
 const worded = (texts) => texts[study.stage].replace("COST", costName());
 const named = (kind) => (kind === "cost" ? costName() : ATTACK);
-const STAGES = { preview: "Preview at a few budgets", cost: "The COST of randomised response has arrived", decision: "All mechanisms are compared." };
+const STAGES = { preview: "Preview at a few budgets", cost: "The COST of randomised response has arrived", decision: "The mechanisms are compared." };
 const COMING = { preview: "The preview is being drawn …", cost: "The COST has arrived and is being drawn …", decision: "The comparison of all mechanisms has arrived and is being drawn …" };
 const APART = "Cost and attack are both here, but could not be joined: the report says why.";
 const NO_ATTACK = { ridge: "no attack is measured on a model of numbers", forward: "attacks are measured without the correction" };
