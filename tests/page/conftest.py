@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar
+from weakref import WeakSet
 
 import pytest
 
@@ -16,6 +18,11 @@ from chromium import handle_times, key_times, percentile_95
 class Opened:
     """A page with what it said and what it asked for."""
 
+    # Milliseconds. A busy machine is no failure; once something did not come, the rest is not waited for so long.
+    PATIENCE, LITTLE_PATIENCE = 120_000, 8_000
+    patience = PATIENCE
+    pages: ClassVar[WeakSet[Opened]] = WeakSet()
+
     def __init__(self, browser: object, path: Path, **context: object) -> None:
         self.context = browser.new_context(locale="en-US", **context)
         self.page = self.context.new_page()
@@ -24,8 +31,8 @@ class Opened:
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
-        # A busy machine is no failure.
-        self.page.set_default_timeout(120_000)
+        self.page.set_default_timeout(Opened.patience)
+        Opened.pages.add(self)
         self.page.goto(path.as_uri())
         self.page.wait_for_selector("html[data-ready]")
 
@@ -87,6 +94,18 @@ class Opened:
         self.page.mouse.down()
         self.page.mouse.move(*end, steps=6)
         self.page.mouse.up()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Lose patience with the pages of this process after one of them did not do what was waited for."""
+    report = yield
+    if call.excinfo is not None and call.excinfo.typename == "TimeoutError":
+        Opened.patience = Opened.LITTLE_PATIENCE
+        for opened in Opened.pages:
+            if not opened.page.is_closed():
+                opened.page.set_default_timeout(Opened.patience)
+    return report
 
 
 @contextmanager
