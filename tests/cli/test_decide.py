@@ -59,7 +59,8 @@ def test_without_a_limit_the_default_holds_and_is_named(file, capsys):
     arguments = (*BASE, "--epsilon", "0.1,0.2,0.5,4")
     assert run(file, *arguments, "--table") == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "Randomise the answers at ε = 0.2. At most 10.0% of the answers" in text
+    told = "Randomise the answers at ε = 0.2. Of the answers that the rest of the data do not give away"
+    assert f"{told}, at most 10.0% become guessable" in text
     assert "It is the largest ε of the grid within our default limit" in text
     assert "Taking a randomised answer at face value is right 55.0% of the time." in text
     assert "choosing ε by them, leaks" in text

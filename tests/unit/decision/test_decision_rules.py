@@ -198,7 +198,8 @@ def test_without_any_limit_the_default_holds_and_is_named_as_ours(build):
     assert found.advantage == pytest.approx(math.tanh(0.075))
     assert found.attack_rate_ceiling == 0.7
     assert found.sentence.startswith(
-        "Randomise the answers at ε = 0.15. At most 7.5% of the answers"
+        "Randomise the answers at ε = 0.15. Of the answers that the rest of the data do not give away, "
+        "at most 7.5% become guessable"
     )
     assert "(proven; our default limit)" in found.sentence
     assert found.details[0] == (
