@@ -715,7 +715,7 @@ def test_the_link_opens_in_another_browser_and_again(
         for address in (empty_server.base, f"{empty_server.base}/#/study/0123456789abcdef", old):
             other.page.goto("about:blank")
             other.open(address)
-            assert other.page.inner_text("h1:visible") == "This browser is not let in yet"
+            assert other.page.inner_text("h1:visible") == "This browser does not have access yet"
             assert "Open the link that the terminal shows" in other.page.inner_text("#not-let-in")
             assert not other.page.is_visible("#asking")
             assert "token" not in other.page.url

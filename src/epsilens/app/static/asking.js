@@ -464,8 +464,8 @@ function leaveOut(column) {
 const FIELDS = {
   "the column to predict": "label", "the answer that counts as yes": "positive", "the weight of a row": "weight", "missing answers": "missing",
   "the budgets": "epsilon", "the kind of model": "model", "the regularisation": "regularisation", "the seed": "seed", "the share set aside for testing": "test-share",
-  "the number of attacked models": "shadow-models", "forward correction": "correction", "the largest cost": "max-loss", "the test data": "test", "who may see the true answers": "trust",
-  "the largest gain of an attacker": "max-rate", "the delimiter": "delimiter", "the encoding": "encoding", "allow groups that give the answer away": "allow-dependent",
+  "the number of attacked models": "shadow-models", "forward correction": "correction", "the largest acceptable cost": "max-loss", "the test data": "test", "who may see the true answers": "trust",
+  "the attack limit": "max-rate", "the delimiter": "delimiter", "the encoding": "encoding", "allow groups that give the answer away": "allow-dependent",
 };
 
 function lead(message) {
