@@ -354,9 +354,15 @@ def _fact_note(document: DecisionDocument, cell: MechanismCell, key: str) -> str
     first = document.risk.cells[0] if document.risk.cells else None
     before = None if first is None else baseline_text(first)
     if key == "gain" and cell.attack_rate_ceiling is not None and before is not None:
+        most = at_most_text(cell.attack_rate_ceiling)
+        if len(document.risk.protect) > 1:
+            return (
+                f"An attacker guesses all answers of at most {most} of the people; from everybody else's "
+                f"data alone of up to {before}."
+            )
         return (
-            f"Of all answers an attacker guesses at most {at_most_text(cell.attack_rate_ceiling)}; from "
-            f"everybody else's data alone up to {before}."
+            f"Of all answers an attacker guesses at most {most}; from everybody else's data alone up to "
+            f"{before}."
         )
     return None
 
@@ -374,8 +380,8 @@ def _range_note(
 ) -> str | None:
     """Return the range of nine releases in ten: in mistakes where they are known, else in loss."""
     if accuracy_low is not None and accuracy_high is not None:
-        few, many = round(-1000 * accuracy_high), round(-1000 * accuracy_low)
-        return f"Nine in ten releases: {_count_text(few)} to {_count_text(many)}."
+        ends = [_count_text(round(-1000 * end)) for end in (accuracy_high, accuracy_low)]
+        return f"Nine in ten releases: {' to '.join(dict.fromkeys(ends))}."
     if loss_low is not None and loss_high is not None:
         return f"Nine in ten releases: {change_text(loss_low)} to {change_text(loss_high)}."
     return None
