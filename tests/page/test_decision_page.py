@@ -774,9 +774,9 @@ def test_whoever_holds_the_randomised_answers_is_named(opened: Any) -> None:
     said = opened.text("held")
     assert "whoever holds the randomised answers themselves" in said
     clause = "from everybody else's data an attacker guesses up to 73.0%"
-    assert f"at ε = {opened.text('epsilon')}: {clause}" in said
+    assert f"At ε = {opened.text('epsilon')}: {clause}" in said
     opened.page.fill("#number", "0.1")
-    assert f"at ε = 0.1: {clause}" in opened.text("held")
+    assert f"At ε = 0.1: {clause}" in opened.text("held")
 
 
 def test_paper_explains_a_changed_limit(opened: Any) -> None:

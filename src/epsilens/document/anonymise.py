@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from epsilens.document.audit import AuditDocument
-from epsilens.document.decision import DecisionDocument, Recommendation
+from epsilens.document.decision import TITLES, DecisionDocument, Recommendation
 from epsilens.document.federation import FederationDocument
 from epsilens.document.kinds import InspectDocument, ReleaseDocument
 from epsilens.document.mask import MaskDocument
@@ -31,6 +31,11 @@ _GROUP_SETTINGS = frozenset({"group", "groups"})
 _CATEGORY_SETTINGS = frozenset({"positive", "categories"})
 _OWN_WORDS = frozenset(
     {
+        *TITLES,
+        "curator",
+        "nobody",
+        "answer",
+        "record",
         "auto",
         "influence",
         "newton",

@@ -370,9 +370,15 @@ def _fact_note(document: DecisionDocument, cell: MechanismCell, key: str) -> str
     first = document.risk.cells[0] if document.risk.cells else None
     before = None if first is None else baseline_text(first)
     if key == "gain" and cell.attack_rate_ceiling is not None and before is not None:
+        most = at_most_text(cell.attack_rate_ceiling)
+        if len(document.risk.protect) > 1:
+            return (
+                f"From the rest of the data an attacker guesses all answers of up to b = {before} of the people. "
+                f"With this release it is at most {most} (proven given b)."
+            )
         return (
             f"From the rest of the data an attacker guesses up to b = {before} of all answers. With this release "
-            f"it is at most {at_most_text(cell.attack_rate_ceiling)} (proven given b)."
+            f"it is at most {most} (proven given b)."
         )
     return None
 
@@ -391,10 +397,10 @@ def _range_note(
 ) -> str | None:
     """Return the range of nine releases in ten: in mistakes where they are known, else in loss."""
     if accuracy_low is not None and accuracy_high is not None:
-        few, many = round(-1000 * accuracy_high), round(-1000 * accuracy_low)
+        ends = [_count_text(round(-1000 * end)) for end in (accuracy_high, accuracy_low)]
         before = cost.baseline.accuracy
         known = "" if before is None else f" Without protection it makes {1000 * (1 - before):.0f}."
-        return f"Nine in ten releases: {_count_text(few)} to {_count_text(many)}.{known}"
+        return f"Nine in ten releases: {' to '.join(dict.fromkeys(ends))}.{known}"
     if loss_low is not None and loss_high is not None:
         return f"Nine in ten releases: {change_text(loss_low)} to {change_text(loss_high)}."
     return None

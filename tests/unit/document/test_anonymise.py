@@ -28,6 +28,14 @@ def test_groups_get_numbers_in_their_order_and_keep_their_cells(build: ModuleTyp
     assert document.cells[0].group == "hiv"
 
 
+def test_what_a_decision_was_asked_is_kept(build: ModuleType) -> None:
+    """The report compares with it what is chosen on the page."""
+    named = ["noisy-descent", "randomised-response"]
+    document = build.make_comparison(named=named)
+    asked = anonymise(document).provenance.settings
+    assert (asked["trust"], asked["protects"], asked["mechanisms"]) == ("curator", "answer", named)
+
+
 def test_no_name_is_left_anywhere(build: ModuleType) -> None:
     document = build.make_whatif(
         groups=['SECRET == "SECRET"', "SECRET2"],
