@@ -79,6 +79,15 @@ LONGEST = (
 gc.disable()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let SHAP's helpers run as they are written: compiling them takes every worker five seconds.
+
+    At night they are compiled, as users have them.
+    """
+    if config.option.markexpr != "nightly":
+        os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
+
+
 def pytest_collection_finish() -> None:
     """Look for garbage from now on, and only among what tests make."""
     gc.freeze()

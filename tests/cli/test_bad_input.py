@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import signal
@@ -302,10 +303,13 @@ def test_signals_are_as_they_were_after_a_command(capsys: pytest.CaptureFixture[
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-def test_an_encoding_without_our_signs_is_no_failure(tmp_path: Path) -> None:
+def test_an_encoding_without_our_signs_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = survey(tmp_path)
     command = ["whatif", data, "--label", "smokes", "--epsilon", "0.1,inf", "--positive", "yes"]
-    for encoding in ("cp1252", "ascii"):
+
+    def in_a_process(encoding: str) -> tuple[int, str, str]:
         done = subprocess.run(
             [*PROGRAM, *command],
             env={**os.environ, "PYTHONIOENCODING": encoding},
@@ -313,10 +317,25 @@ def test_an_encoding_without_our_signs_is_no_failure(tmp_path: Path) -> None:
             encoding=encoding,
             check=False,
         )
-        assert (done.returncode, done.stderr) == (0, "")
-        assert "epsilon = 0.1" in " ".join(done.stdout.split())
+        return done.returncode, done.stdout, done.stderr
+
+    def in_this_one(encoding: str) -> tuple[int, str, str]:
+        streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2)]
+        with monkeypatch.context() as patch:
+            for name, stream in zip(("stdout", "stderr"), streams, strict=True):
+                patch.setattr(sys, name, stream)
+            code = main(command)
+        for stream in streams:
+            stream.flush()
+        out, err = (stream.buffer.getvalue().decode(encoding) for stream in streams)
+        return code, out, err
+
+    for run, encoding in ((in_a_process, "cp1252"), (in_this_one, "ascii")):
+        code, out, err = run(encoding)
+        assert (code, err) == (0, "")
+        assert "epsilon = 0.1" in " ".join(out.split())
         # A minus must not become a question mark.
-        assert "?" not in done.stdout
+        assert "?" not in out
 
 
 def test_json_is_utf8_whatever_the_terminal_is(tmp_path: Path) -> None:

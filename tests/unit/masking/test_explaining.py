@@ -79,7 +79,7 @@ def test_halves_are_random_and_have_everybody():
     assert (one // 2 == other // 2).all()
 
 
-@pytest.mark.slow  # numba compiles what SHAP needs for it
+@pytest.mark.slow  # at night numba compiles what SHAP needs for it
 def test_a_model_that_is_not_linear_is_explained_by_permutations(planted):
     X, half = planted.X[["gait", "speed"]].to_numpy(), 600
     forest = RandomForestClassifier(10, max_depth=4, random_state=0).fit(X[:half], planted.y[:half])
