@@ -222,6 +222,10 @@ def same_split(monkeypatch):
     monkeypatch.setattr("sklearn.model_selection.train_test_split", by_coin)
 
 
+SINGLE = 0.1 * float(np.finfo(np.float32).eps)
+"""What single precision may change of an interval's end, whose draws change the loss by about a tenth."""
+
+
 def assert_same_answer(capsys, folder):
     """Ask about a folder that is split by a coin, in memory and streamed; return the notes."""
     asked = ("whatif", folder, *QUESTION[:6], "--method", "exact")
@@ -237,7 +241,9 @@ def assert_same_answer(capsys, folder):
     assert streamed.baseline.loss == pytest.approx(memory.baseline.loss, abs=1e-10)
     for one, other in zip(memory.cells, streamed.cells, strict=True):
         for name in ("loss_change", "loss_change_low", "loss_change_high", "accuracy_change"):
-            assert getattr(other, name) == pytest.approx(getattr(one, name), abs=1e-10)
+            # Draws are added up in single precision: on some processors the last digit depends on the order.
+            close = SINGLE if name in ("loss_change_low", "loss_change_high") else 1e-10
+            assert getattr(other, name) == pytest.approx(getattr(one, name), abs=close)
     coin, *others = sorted(streamed.warnings, key=lambda note: "a coin for" not in note)
     assert "a coin for every row's position" in coin
     # Numbers cannot be put into bins while they are streamed.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import importlib
 import io
 import re
 import shlex
@@ -175,5 +176,9 @@ def own_modules() -> Iterator[None]:
     sys.path[:] = path
     here = str(Path.cwd())
     for name in set(sys.modules) - known:
-        if str(getattr(sys.modules[name], "__file__", "") or "").startswith(here):
+        module = sys.modules[name]
+        # A folder without `__init__.py` is a package without a file.
+        paths = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
+        if any(str(path or "").startswith(here) for path in paths):
             del sys.modules[name]
+    importlib.invalidate_caches()

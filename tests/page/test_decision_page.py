@@ -214,13 +214,13 @@ def test_the_page_solves_as_decide_does(
     assert opened.text("epsilon") == epsilon_text(wanted.epsilon)
     if wanted.is_default:
         assert "with an advantage of at most 10%, our default; you gave none" in said
-        assert opened.text("by-default").strip() == "(our default)"
+        assert opened.text("by-default").strip() == "(default)"
         shown = opened.page.get_attribute("#feared", "placeholder")
         # The box is of all answers, of which other data give away 73 %.
         assert float(shown) == pytest.approx(100 * (0.73 + 0.27 * 0.1), abs=0.01)
     else:
         assert opened.page.is_hidden("#by-default")
-        assert opened.page.get_attribute("#feared", "placeholder") == "any"
+        assert opened.page.get_attribute("#feared", "placeholder") == "any share"
     if wanted.rests_on == "proven" and (loss, rate) != (0.04, 0.85):
         assert "by proof" in said
     if wanted.rests_on == "measured" and (loss, rate) != (0.04, 0.85):
@@ -293,7 +293,7 @@ def test_what_is_said_above_is_what_is_said_below(opened: Any) -> None:
     assert "Randomise the answers" not in box
     assert box.startswith("For the limits of the document")
     opened.page.click("#reset")
-    assert opened.page.inner_text(".box").startswith("The recommendation for everyone")
+    assert opened.page.inner_text(".box").startswith("The recommendation (everyone is randomised)")
     assert opened.text("big") == "ε = 1.49 recommended"
     assert "Randomise the answers at ε = 1.49." in opened.page.inner_text(".box")
 
@@ -638,7 +638,7 @@ def test_without_scripts_the_answer_and_a_picture_are_there(browser: Any, report
     # What is recommended, its facts, and in parts that open all numbers.
     sentence = load_document(page.text_content("#document")).recommendation.sentence
     assert page.inner_text("#sentence") == sentence.replace(" %", "\u00a0%")
-    assert page.locator(".facts3 > div:visible").count() == 3
+    assert page.locator(".facts3 > div:visible").count() == 4
     assert page.locator("#still text", has_text="proven: at most this").is_visible()
     assert page.is_hidden("#slider")
     for part in ("figures", "numbers", "assessment"):
@@ -782,7 +782,7 @@ def test_whoever_holds_the_randomised_answers_is_named(opened: Any) -> None:
 def test_paper_explains_a_changed_limit(opened: Any) -> None:
     opened.page.emulate_media(media="print")
     assert opened.page.is_hidden(".solved")
-    assert opened.page.inner_text(".box h3") == "The recommendation for everyone"
+    assert opened.page.inner_text(".box h3") == "The recommendation (everyone is randomised)"
     opened.page.emulate_media(media="screen")
     opened.page.fill("#accepted", "0.1")
     opened.page.emulate_media(media="print")

@@ -131,7 +131,7 @@ def test_the_first_screen_holds_the_answer(
         shown[3:] = more + (["#risk-picture"] if more and name == "randomised" else [])
         assert max(bottoms()) <= size["height"], dict(zip(shown, bottoms(), strict=True))
     assert len(page.inner_text(advice).split()) <= 50
-    assert page.locator("#facts > div:visible").count() == (1 if name == "what-if" else 3)
+    assert page.locator("#facts > div:visible").count() == (1 if name == "what-if" else 4)
     opened.open_parts()
     for width in (320, 375, 768, 1280):
         page.set_viewport_size({"width": width, "height": 800})
@@ -526,7 +526,7 @@ def test_without_scripts_the_chart_and_all_numbers_are_there(
     page = context.new_page()
     page.goto(report.as_uri())
     assert page.inner_text("#advice") == document.recommendation.sentence
-    assert page.locator("#facts > div:visible").count() == 3
+    assert page.locator("#facts > div:visible").count() == 4
     assert page.locator("#still text", has_text="noisy gradient descent").first.is_visible()
     for control in ("#look-mechanism", "#mechanism-picture", ".grip", "input[name=outcome]"):
         assert page.locator(f"{control}:visible").count() == 0

@@ -184,6 +184,8 @@ def load_own(text: str, *, argument: str, expected: str, hint: str | None = None
 
 def _module(name: str, argument: str) -> object:
     expected = f"{setting(argument)} must name a module that can be imported, got {name!r}"
+    # A file that was written a moment ago is not in the lists that Python keeps of folders.
+    importlib.invalidate_caches()
     try:
         return run_own(expected, importlib.import_module, name)
     except InputError as error:

@@ -402,6 +402,10 @@ def mechanism_details(
             f"The test loss changes by {change_text(cell.loss_change)}; nine in ten releases: "
             f"{change_text(cell.loss_change_low)} to {change_text(cell.loss_change_high)} (estimated)."
         )
+        if cell.accuracy_change is not None and cell.accuracy_change > 0:
+            said.append(
+                "On other data the model may make more mistakes than without protection, not fewer."
+            )
     if found.attack_rate_ceiling is not None and baseline is not None:
         said.append(
             f"From the rest of the data an attacker guesses up to b = {at_most_text(baseline)} of the answers "
@@ -413,8 +417,8 @@ def mechanism_details(
         f"The guarantee is for the {whole} of each person. It holds for every single one, not only on average."
     )
     said.append(
-        f"ε = {epsilon_text(found.epsilon)} sets the noise: a smaller ε hides more. δ = "
-        f"{delta_text(found.delta)} allows for rare outcomes beyond ε, which the proven share counts."
+        f"The noise is set by ε = {epsilon_text(found.epsilon)}: a smaller ε hides more. Rare outcomes beyond ε "
+        f"are allowed by δ = {delta_text(found.delta)}. The proven share counts them."
     )
     if not is_exact:
         said.append(

@@ -352,7 +352,7 @@ class MechanismAudit(Part):
     --------
     >>> MechanismAudit(library="interpret-core 0.7.8", neighbours="added or removed", confidence=0.95,
     ...                checks=[]).sentence
-    'No breach found: none of 0 attacks on interpret-core 0.7.8 proved more than is claimed (a test, no proof).'
+    'No breach found: none of 0 attacks on this mechanism (interpret-core 0.7.8) proved more than is claimed (a test, no proof).'
     """
 
     library: StrictStr
@@ -374,10 +374,10 @@ class MechanismAudit(Part):
         """The result in words."""
         n_broken = sum(check.is_broken for check in self.checks)
         if n_broken:
-            return f"A claim is broken: {n_broken} of {len(self.checks)} attacks on {self.library} proved more than is claimed."
+            return f"A claim is broken: {n_broken} of {len(self.checks)} attacks on this mechanism ({self.library}) proved more than is claimed."
         return (
-            f"No breach found: none of {len(self.checks)} attacks on {self.library} proved more than is claimed "
-            "(a test, no proof)."
+            f"No breach found: none of {len(self.checks)} attacks on this mechanism ({self.library}) proved more "
+            "than is claimed (a test, no proof)."
         )
 
 

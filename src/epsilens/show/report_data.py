@@ -553,10 +553,21 @@ def origin_rows(document: Report) -> list[tuple[str, list[tuple[str, str]]]]:
     """
     if isinstance(document, WhatIfDocument):
         return [("The computation", _origin(document.provenance))]
+    cost, attacks = _origin(document.cost.provenance), _origin(document.risk.provenance)
+    if not document.mechanisms:
+        return [
+            ("The cost", cost),
+            ("The attacks", attacks),
+            ("The decision", _settings(document.provenance)),
+        ]
+    chosen = document.recommendation
+    found = [("recommended", TITLES[chosen.mechanism])] if chosen.mechanism else []
+    if chosen.epsilon is not None:
+        found.append(("ε", epsilon_text(chosen.epsilon)))
     return [
-        ("The cost", _origin(document.cost.provenance)),
-        ("The attacks", _origin(document.risk.provenance)),
-        ("The decision", _settings(document.provenance)),
+        ("The decision", [*found, *_settings(document.provenance)]),
+        ("The cost of randomised response", cost),
+        ("Attacks on randomised response", attacks),
     ]
 
 

@@ -57,7 +57,7 @@ EXPECTED = """
        0 │                      ┊                                             R
          └──────────────────────────────────────────────────────────────────────
           0      1    3         10       20     30         50         75     100
-          % of the answers that become guessable at most (proven)
+          % guessable at most, of the answers the rest do not give away (proven)
  ● recommended  N noisy gradient descent  R randomised response
 """
 

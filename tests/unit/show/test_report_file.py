@@ -137,7 +137,7 @@ def test_what_is_not_protected_is_said(build: ModuleType, tmp_path: Path) -> Non
     for words in (
         "is computed from the true answers and is not private",
         "Only the answer “affair” would be randomised",
-        "Budgets add up",
+        "What is spent adds up",
         "must not depend on a protected column",
         "Whoever saw an earlier version",
     ):
@@ -165,7 +165,8 @@ def test_the_page_shows_question_answer_command_and_origin(
     assert "Take 2." in page
     assert "at ε = 2 would raise the test loss by" in page
     assert 'value="0.05"' in page
-    assert "<code>epsilens whatif survey.csv --label affair</code>" in page
+    words = "".join(f'<span class="whole">{word}</span> ' for word in ["--label", "affair"])
+    assert f"{words.strip()}</code>" in page
     assert "9f" * 32 in page
 
 

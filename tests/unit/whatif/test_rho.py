@@ -112,9 +112,9 @@ def test_document_chart_report_and_choice(tables, tmp_path):
     assert anonymise(result.document).cells[0].method == "output-perturbation"
     write_report(result.document, tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "If I publish the ridge model of" in text
-    assert "with noise, what does it cost?" in text
-    assert "If I randomise" not in text
+    assert "Publish the ridge model of" in text
+    assert "with noise," in text
+    assert "Randomise" not in text
     assert "Other columns." not in text
 
 

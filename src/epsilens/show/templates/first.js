@@ -27,7 +27,7 @@ globalThis.firstScreen = (() => {
     if (attack && found.cost === null && found.attack === null) found.attack = usual;
     // The box of a limit that nobody typed shows our default.
     const ours = kind === "rate" ? Math.ceil(100 * share(100 * usual.limit, kind)) / 100 : 100 * usual.limit;
-    if (attack) attack.placeholder = found.attack?.isDefault ? String(ours) : "any";
+    if (attack) attack.placeholder = found.attack?.isDefault ? String(ours) : "any share";
     if (byId("by-default")) byId("by-default").hidden = !(found.attack?.isDefault || (page.limits.is_default && found.attack?.kind === "advantage" && found.attack.limit === usual.limit));
     return found;
   }
