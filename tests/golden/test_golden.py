@@ -53,7 +53,7 @@ def test_the_demo_tells_the_story_and_writes_the_report(folder):
     assert "6,366 married women" in text
     assert "Train with noisy gradient descent at ε = 0.931 " in text
     assert "Next: epsilens train demo/survey.csv --label affair" in text
-    assert "The cost of randomised response, checked by really randomising and retraining" in text
+    assert "The rise in test loss under randomised response, checked by actually retraining" in text
     assert "The table, to try other commands on: demo/survey.csv" in text
     out = folder / "demo"
     assert {path.name for path in out.iterdir()} == {
