@@ -168,6 +168,7 @@ NOTES: Mapping[str, NoteKind] = {
     "audit-too-weak": NoteKind("warning", "The audit cannot prove a smaller epsilon."),
     "pure-bound": NoteKind("warning", "A pure bound says nothing about a claim with delta."),
     "gaussian-assumed": NoteKind("warning", "The bound assumes that the mechanism is Gaussian."),
+    "normal-scores-assumed": NoteKind("warning", "The bound takes the scores to be normal."),
     "overlapping-canaries": NoteKind("warning", "The canaries are not independent."),
     "half-of-canaries": NoteKind("warning", "Exactly half of the canaries were included."),
     # The mask.

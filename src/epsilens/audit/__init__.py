@@ -32,8 +32,9 @@ from epsilens.audit.dp_sgd import DPSGDFit, PrivateRidgeFit
 from epsilens.audit.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu, printed_noise
 from epsilens.audit.many_runs import ManyRunsBound, many_runs_bound
 from epsilens.audit.mechanisms import EstimatorFit, GaussianSum, Mechanism, RandomisedAnswers
-from epsilens.audit.one_run import AuditResult, OneRunAudit
+from epsilens.audit.one_run import OneRunAudit
 from epsilens.audit.residuals import ResidualTest, residual_test
+from epsilens.audit.result import AuditResult, audit_scores
 from epsilens.audit.scores import AnswerMatch, Centred, Gradient, InnerProduct, LinearMMSE, Loss
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "ResidualTest",
     "Split",
     "answer_pairs",
+    "audit_scores",
     "draw_inclusion",
     "gaussian_delta",
     "gaussian_epsilon",

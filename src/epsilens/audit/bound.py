@@ -16,6 +16,7 @@ from epsilens._validate import as_choice, as_count, as_delta, as_finite, as_shar
 from epsilens.audit.coins import HALF_BY_CHANCE, is_exactly_half, own_stream, require_fair_coins
 from epsilens.audit.gaussian import gaussian_epsilon
 from epsilens.audit.inputs import Guesses, coins_and_scores, make_guesses
+from epsilens.audit.normal_scores import normal_mu_bound
 from epsilens.audit.path import first_level, path_bound
 from epsilens.audit.pure import (
     approximate_bound,
@@ -246,7 +247,9 @@ def as_selection(value: object) -> Selection:
 
 # --- From inclusion and scores to a lower bound on ε, by any method and any choice of guesses ---
 
-Method: TypeAlias = Literal["pure", "approximate", "f-dp", "independent-gdp"]
+Method: TypeAlias = Literal[
+    "pure", "approximate", "f-dp", "independent-gdp", "gaussian-scores", "residual"
+]
 
 METHODS: tuple[Method, ...] = get_args(Method)
 
@@ -255,6 +258,8 @@ ASSUMPTIONS: dict[Method, tuple[str, ...]] = {
     "approximate": ("(epsilon, delta)-differential privacy",),
     "f-dp": ("gaussian trade-off",),
     "independent-gdp": ("gaussian trade-off", "independent canaries"),
+    "gaussian-scores": ("normal scores", "independent scores", "one noise level"),
+    "residual": ("sum of the rows", "normal noise of one level"),
 }
 
 CONDITIONS = (
@@ -263,8 +268,13 @@ CONDITIONS = (
 )
 """What every one-run bound rests on."""
 
-GAUSSIAN_METHODS: tuple[Method, ...] = ("f-dp", "independent-gdp")
-"""Those about mechanisms that leak as Gaussian noise does."""
+GAUSSIAN_METHODS: tuple[Method, ...] = (
+    "f-dp",
+    "independent-gdp",
+    "gaussian-scores",
+    "residual",
+)
+"""Those about mechanisms that leak as Gaussian noise does, or that assume normal scores or noise."""
 _FEW = Bonferroni(n_counts=3, smallest=1 / 12, largest=1 / 3)
 _LEAST_LEVEL = 1e-9
 
@@ -291,7 +301,7 @@ class OneRunBound:
         How often such a bound is right.
     delta : float in [0, 1)
         The δ at which ε is meant.
-    method : {"pure", "approximate", "f-dp", "independent-gdp"}
+    method : {"pure", "approximate", "f-dp", "independent-gdp", "gaussian-scores", "residual"}
         Which theorem it rests on.
     selection : str
         How the number of guesses was chosen.
@@ -350,10 +360,12 @@ def one_run_bound(
         The δ at which ε is meant. 0 for pure differential privacy.
     confidence : float in [1e-9, 1 - 1e-9]
         How often the bound must be right.
-    method : {"pure", "approximate", "f-dp", "independent-gdp"}, optional
+    method : {"pure", "approximate", "f-dp", "independent-gdp", "gaussian-scores", "residual"}, optional
         The theorem. By default "pure" if `delta` is 0 and "approximate" otherwise. "pure" is for
         `delta` 0 only. "f-dp" holds for mechanisms that leak as Gaussian noise does;
-        "independent-gdp" only if every canary also has noise of its own. Both need `delta` > 0.
+        "independent-gdp" only if every canary also has noise of its own. "gaussian-scores" takes the scores
+        to be normal, makes no guesses, and is refused where they are seen not to be. "residual" looks at the
+        noise of a noisy sum and needs its output: see `OneRunAudit`. All four need `delta` > 0.
     selection : {"path", "bonferroni", "split", "as_printed"}, int or strategy, optional
         How many guesses are made. An int fixes the guesses on each side beforehand. By default
         "path" for pure and approximate bounds, three counts by `Bonferroni` for "f-dp", and a
@@ -424,7 +436,7 @@ class BoundTest:
         The δ of the claim.
     level : float in (0, 1)
         The accepted probability of a bound above the truth.
-    method : {"pure", "approximate", "f-dp", "independent-gdp"}
+    method : {"pure", "approximate", "f-dp", "independent-gdp", "gaussian-scores", "residual"}
         The theorem.
     selection : Selection, optional
         How many guesses are made; None: as it suits the method.
@@ -453,10 +465,26 @@ class BoundTest:
     ) -> BoundTest:
         """Return the test that was asked for; refuse what cannot be."""
         level, way = checked_level(confidence), checked_method(method, delta)
+        if way in ("gaussian-scores", "residual") and selection is not None:
+            raise InputError(
+                argument="selection",
+                expected=f"nothing for method {way!r}, which makes no guesses",
+                got=repr(selection),
+                hint="Leave it out.",
+            )
         return cls(delta, level, way, None if selection is None else as_selection(selection))
 
     def bound(self, included: BoolArray, scores: FloatArray) -> OneRunBound:
         """Return the bound, from which canaries (m,) were in, and scores (m,) that are high for those."""
+        if self.method == "residual":
+            raise InputError(
+                argument="method",
+                expected="a method for scores",
+                got="'residual', which needs the output of the mechanism",
+                hint="Use OneRunAudit.",
+            )
+        if self.method == "gaussian-scores":
+            return self._of_normal_scores(included, scores)
         selection = self.selection or self._default(scores.size)
         if isinstance(selection, Split):
             return self._split(included, scores, selection)
@@ -491,6 +519,22 @@ class BoundTest:
             n_guesses=2 * count,
             n_correct=int(guesses.n_correct(np.array([count]))[0]),
             conditions=[*CONDITIONS, *late],
+        )
+
+    def _of_normal_scores(self, included: BoolArray, scores: FloatArray) -> OneRunBound:
+        mu = normal_mu_bound(included, scores, level=self.level)
+        middle = 0.5 * (scores[included].mean() + scores[~included].mean())
+        return OneRunBound(
+            epsilon_lower_bound=gaussian_epsilon(mu, self.delta),
+            is_confidence_bound=True,
+            assumptions=list(ASSUMPTIONS[self.method]),
+            confidence=1.0 - self.level,
+            delta=self.delta,
+            method=self.method,
+            selection="all scores",
+            n_canaries=scores.size,
+            n_guesses=scores.size,
+            n_correct=int(((scores > middle) == included).sum()),
         )
 
     def _default(self, n_canaries: int) -> Selection:

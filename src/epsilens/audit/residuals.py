@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether noise has the standard deviation that is stated: a test on noisy sums less the exact ones."""
+"""Whether noise has the standard deviation that is stated: noisy sums less the exact ones, and what they prove."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_positive
-from epsilens.audit.bound import checked_level
-from epsilens.errors import InputError
+from epsilens.audit.bound import ASSUMPTIONS, OneRunBound, checked_level
+from epsilens.audit.canaries import Canaries
+from epsilens.audit.gaussian import gaussian_epsilon
+from epsilens.audit.inputs import as_numbers
+from epsilens.audit.normal_scores import looks_normal
+from epsilens.errors import InputError, setting
 
 
 @dataclass(frozen=True)
@@ -108,4 +113,111 @@ def residual_test(residuals: ArrayLike, sigma: float, *, confidence: float = 0.9
         confidence=confidence,
         detectable_below=math.sqrt(least / float(chi2.ppf(1.0 - level, d))),
         detectable_above=math.sqrt(most / float(chi2.ppf(level, d))),
+    )
+
+
+# --- The same as an audit of any mechanism that adds up rows ---
+
+_LEAST_DIMENSIONS = 100
+_SURELY = 4.0
+"""Standard errors beyond which an output is no sum of the rows."""
+
+
+def residual_bound(
+    output: object, canaries: Canaries, included: BoolArray, *, delta: float, level: float
+) -> OneRunBound:
+    """Return what the noise of one noisy sum proves about ε: the noise is seen, not guessed.
+
+    Parameters
+    ----------
+    output : array, (d,)
+        The sum of the rows, with normal noise of one standard deviation.
+    canaries : Canaries
+    included : array of bool, (m,)
+        Which canaries were in.
+    delta : float in (0, 1)
+    level : float in (0, 1)
+        The accepted probability of a bound above the truth.
+
+    Returns
+    -------
+    OneRunBound
+
+    Raises
+    ------
+    InputError
+        If the output has another shape than a row or fewer than 100 numbers, is no sum of the rows, or its noise
+        is seen not to be normal.
+
+    Notes
+    -----
+    Two data sets that differ in the longest canary lead to normal laws that are μ = ‖x‖/σ apart, so that δ is
+    at least `gaussian_delta(μ, ε)`. Σr²/σ² of the residuals follows the chi-square distribution, whose quantile
+    gives an upper bound of σ, and with it a lower bound of μ and of ε.
+
+    Examples
+    --------
+    >>> from epsilens.audit import GaussianSum
+    >>> rng = np.random.default_rng(0)
+    >>> mechanism = GaussianSum(4.0, 1e-6, generator=rng)
+    >>> canaries, included = mechanism.canaries(50, rng), np.arange(50) < 30
+    >>> output = mechanism(canaries.dataset(included))
+    >>> round(residual_bound(output, canaries, included, delta=1e-6, level=0.05).epsilon_lower_bound, 2)
+    3.95
+    """
+    from scipy.stats import chi2
+
+    values = as_numbers(output, what="the method 'residual'")
+    if len(canaries.records) != 1 or values.shape != canaries.vectors.shape[1:]:
+        raise _no_noisy_sum("an output of another shape than a row")
+    if values.size < _LEAST_DIMENSIONS:
+        raise _no_noisy_sum(
+            f"{values.size} numbers, of which at least {_LEAST_DIMENSIONS} are needed"
+        )
+    exact = _sum_of(canaries, included)
+    residuals = values - exact
+    d, total = values.size, float(residuals @ residuals)
+    length = float(np.linalg.norm(exact))
+    # What is left of the rows: clipping or scaling, or a mechanism of another kind.
+    if length * float(abs(residuals @ exact)) > _SURELY * length**2 * math.sqrt(total / d):
+        raise _no_noisy_sum("an output that is another multiple of it")
+    if total == 0.0 or not looks_normal(residuals):
+        raise _no_noisy_sum("noise that is not normal, or none")
+    sigma = math.sqrt(total / float(chi2.ppf(level, d)))
+    return OneRunBound(
+        epsilon_lower_bound=gaussian_epsilon(_longest(canaries) / sigma, delta),
+        is_confidence_bound=True,
+        assumptions=list(ASSUMPTIONS["residual"]),
+        confidence=1.0 - level,
+        delta=delta,
+        method="residual",
+        selection="none",
+        n_canaries=canaries.n_canaries,
+        n_guesses=0,
+        n_correct=0,
+    )
+
+
+def _sum_of(canaries: Canaries, included: BoolArray) -> FloatArray:
+    """Return the exact sum of the rows that were in, in double precision."""
+    total = included.astype(np.float64) @ canaries.vectors
+    if canaries.left_out is not None:
+        total += (~included).astype(np.float64) @ canaries.left_out[0].astype(np.float64)
+    if canaries.base is not None:
+        total += canaries.base[0].sum(axis=0, dtype=np.float64)
+    return np.asarray(total, dtype=np.float64)
+
+
+def _longest(canaries: Canaries) -> float:
+    """Return how far the most telling canary moves the sum."""
+    moved = canaries.vectors
+    if canaries.left_out is not None:
+        moved = moved - canaries.left_out[0].astype(np.float64)
+    return float(np.sqrt(np.einsum("ij,ij->i", moved, moved, dtype=np.float64).max()))
+
+
+def _no_noisy_sum(came: str) -> InputError:
+    return InputError(
+        f"{setting('method')} 'residual' is for mechanisms that return the sum of the rows with normal noise, "
+        f"got {came}. Use another method."
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`epsilens audit one-run`: does a mechanism leak more than it claims? Proof by attack."""
+"""`epsilens audit`: does a mechanism leak more than it claims? Proof by attack, one's own or somebody else's."""
 
 from __future__ import annotations
 
@@ -22,12 +22,17 @@ from epsilens.cli.option_groups import (
     option_groups,
     switch,
 )
+from epsilens.cli.options import Delimiter, Encoding, delimiter_from
 from epsilens.cli.output import Json, Out, Output, Quiet
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from epsilens._types import BoolArray, FloatArray
     from epsilens.audit.mechanisms import BareCallable, Mechanism
     from epsilens.audit.one_run import OneRunAudit
+    from epsilens.document import AuditDocument
 
 # --- Code of the user's own inside a command: where it is found, and where what it prints goes ---
 
@@ -127,7 +132,9 @@ audit = typer.Typer(
 )
 
 
-BoundMethod = Literal["auto", "pure", "approximate", "f-dp", "independent-gdp"]
+BoundMethod = Literal[
+    "auto", "pure", "approximate", "f-dp", "independent-gdp", "gaussian-scores", "residual"
+]
 """The theorems."""
 
 
@@ -170,7 +177,8 @@ class AuditOptions:
         choice(
             BoundMethod,
             "auto: pure without delta, approximate with it. f-dp is for Gaussian noise; "
-            "independent-gdp also needs canaries that do not disturb each other.",
+            "independent-gdp also needs canaries that do not disturb each other; gaussian-scores takes the scores "
+            "to be normal; residual looks at the noise of a noisy sum.",
             "HOW",
         ),
     ] = "auto"
@@ -337,8 +345,6 @@ def one_run(
 
     Example: [bold]epsilens audit one-run --mechanism gaussian-sum --epsilon 4 --delta 1e-6[/bold]
     """
-    from epsilens.errors import ApproximationWarning
-
     output = Output(json=json, out=out, quiet=quiet)
     output.check((".json", ".png", ".svg"), {})
     if not 0.0 < asked.epsilon <= _LARGEST_CLAIM:
@@ -348,11 +354,124 @@ def one_run(
         )
     with only_standard_error(), current_folder_first(is_needed=":" in asked.mechanism):
         document = asked.study().run(random_state=seed).document
+    return _show(output, document)
+
+
+# --- `epsilens audit scores`: scores that another program made ---
+
+_INCLUDED = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions:
+    """What is claimed and how it is tested, as it was typed."""
+
+    epsilon: Annotated[
+        float | None, option("The privacy level that is claimed. Default: the bound alone.", "E")
+    ] = None
+    delta: Annotated[float, option("Its delta.", "D")] = 0.0
+    method: Annotated[
+        BoundMethod,
+        choice(
+            BoundMethod,
+            "auto: pure without delta, approximate with it. f-dp is for Gaussian noise; "
+            "gaussian-scores takes the scores to be normal.",
+            "HOW",
+        ),
+    ] = "auto"
+    selection: Annotated[
+        str | None,
+        option("How many guesses: path, bonferroni, split, or N on each side.", "NAME|N"),
+    ] = None
+    confidence: Annotated[float, option("How often the bound must be right.", "C")] = 0.95
+    delimiter: Delimiter = None
+    encoding: Encoding = None
+
+
+@audit.command("scores", cls=ExplainedCommand)
+@option_groups
+def scores(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="csv or parquet with a row for each canary and the columns `included` (1 or 0) and "
+            "`score` (high where it seems to be in); - for standard input.",
+        ),
+    ],
+    *,
+    asked: ScoreOptions,
+    out: Out = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Audit a run of any trainer from the scores of its canaries: the bound beside the claim.
+
+    Toss a fair coin for every canary before the run. Make the scores from what was released, without looking at
+    the coins. Exit code 3 means that the claim is broken.
+
+    Example: [bold]epsilens audit scores scores.csv --epsilon 4 --delta 1e-6[/bold]
+    """
+    from epsilens.audit.result import audit_scores
+    from epsilens.data import read_table
+
+    output = Output(json=json, out=out, quiet=quiet)
+    output.check((".json", ".png", ".svg"), {})
+    if asked.epsilon is not None and not 0.0 < asked.epsilon <= _LARGEST_CLAIM:
+        raise InputError(
+            f"`--epsilon` must be greater than 0 and at most {_LARGEST_CLAIM:g}, got {asked.epsilon!r}. "
+            "Type the level that is claimed."
+        )
+    table = read_table(file, delimiter=delimiter_from(asked.delimiter), encoding=asked.encoding)
+    included, values = _coins_and_scores(table.frame)
+    typed_count = asked.selection is not None and asked.selection.isdecimal()
+    found = audit_scores(
+        included,
+        values,
+        claimed_epsilon=asked.epsilon,
+        claimed_delta=asked.delta,
+        method=None if asked.method == "auto" else asked.method,
+        selection=int(str(asked.selection)) if typed_count else asked.selection,
+        confidence=asked.confidence,
+    )
+    return _show(output, found.document)
+
+
+def _coins_and_scores(frame: pd.DataFrame) -> tuple[BoolArray, FloatArray]:
+    """Return inclusion and scores of a table; no value of it is named in an error."""
+    import numpy as np
+    import pandas as pd
+
+    for name in ("included", "score"):
+        if name not in frame.columns:
+            raise InputError(
+                f"the file must have the columns `included` and `score`, and {name!r} was not found. "
+                "Give every canary a row."
+            )
+    words = frame["included"].astype(str).str.strip().str.lower().str.removesuffix(".0")
+    coins = words.map(_INCLUDED)
+    if (n_other := int(coins.isna().sum())) > 0:
+        raise InputError(
+            f"the column `included` must hold 1 or 0, but {n_other} of {len(frame)} rows hold something "
+            "else. Write 1 for a canary that was in."
+        )
+    values = pd.to_numeric(frame["score"], errors="coerce").to_numpy(dtype=np.float64)
+    if n_missing := int(np.isnan(values).sum()):
+        raise InputError(
+            f"the column `score` must hold numbers, but {n_missing} of {len(frame)} rows hold none. Give a "
+            "canary without an opinion the middle score."
+        )
+    return coins.to_numpy(dtype=np.bool_), values
+
+
+def _show(output: Output, document: AuditDocument) -> int:
+    """Write and print an audit; return the exit code."""
     from epsilens.document import view
+    from epsilens.errors import ApproximationWarning
     from epsilens.show import audit_chart
 
     for note in document.notes:
-        note.warn(ApproximationWarning, stacklevel=2)
+        note.warn(ApproximationWarning, stacklevel=3)
     output.write(document, chart=audit_chart)
     output.show(document, sentences=[view(document).sentence], one_line=True)
     return EXIT_LIMIT_NOT_MET if document.is_broken else 0

@@ -16,7 +16,9 @@ from epsilens.document.parts import (
     OptionalNonNegative,
 )
 
-AuditMethod: TypeAlias = Literal["pure", "approximate", "f-dp", "independent-gdp"]
+AuditMethod: TypeAlias = Literal[
+    "pure", "approximate", "f-dp", "independent-gdp", "gaussian-scores", "residual"
+]
 
 
 class AuditDocument(DocumentHead):

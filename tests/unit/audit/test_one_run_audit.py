@@ -24,7 +24,7 @@ from epsilens.audit import (
     own_canaries,
     random_unit_vectors,
 )
-from epsilens.audit.one_run import judge
+from epsilens.audit.result import judge
 from epsilens.audit.scores import AnswerMatch
 from epsilens.channels import (
     Channel,
