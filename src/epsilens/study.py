@@ -478,6 +478,19 @@ class Study:
         """The possible answers of the label: those declared, else those observed."""
         return tuple(self.fitted().baseline_.label.categories or ())
 
+    @property
+    def possible_answers(self) -> dict[str, tuple[object, ...]]:
+        """The possible answers of the label and of the protected categories: those declared, else those observed."""
+        found = {self.label: self.classes}
+        declared = self.read_domains(warn=False) or {}
+        for name in self.protected:
+            known = declared.get(name) or (
+                () if name == self.label else self.prepared.schema[name].domain
+            )
+            if known and name not in (self.bins or {}):
+                found[name] = tuple(known)
+        return found
+
     def asking(self, *, groups: Groups | None = None, declared: Sequence[str] = ()) -> Study:
         """Return a study of the same model that asks about other groups.
 

@@ -307,14 +307,17 @@ WHICH = ("--label", "smokes", "--epsilon", "0.5,4", "--shadow-models", "20")
 
 
 @pytest.mark.filterwarnings("ignore::epsilens.errors.PrivacyLeakWarning")
-def test_the_printed_command_asks_for_the_same_release(table, tmp_path, capsys):
+@pytest.mark.filterwarnings("ignore::epsilens.errors.PrivacyLeakWarning")
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_the_printed_command_asks_for_the_same_release(table, tmp_path, capsys, is_declared):
     """Protected features, joined classes and options of the table go with it, on one line that runs."""
     file = tmp_path / "my people.csv"
     feature, answers = "member", "in|out"
     member = np.where(np.random.default_rng(0).random(len(table)) < 0.3, "in", "out")
     table.assign(member=member).to_csv(file, index=False)
     asked = (*WHICH, "--protect", f"smokes,{feature}", "--categories", "smokes=no|yes")
-    asked = (*asked, "--categories", f"{feature}={answers}", "--missing", "drop")
+    declared = ("--categories", f"{feature}={answers}") if is_declared else ()
+    asked = (*asked, *declared, "--missing", "drop")
     assert run(file, *asked, "--max-advantage", 0.5) == 0
     (line,) = [text for text in capsys.readouterr().out.splitlines() if text.startswith("Next: ")]
     words = shlex.split(line.removeprefix("Next: "))
@@ -326,6 +329,22 @@ def test_the_printed_command_asks_for_the_same_release(table, tmp_path, capsys):
     assert main(words[1:]) == 0
     receipt = load_document(out.with_suffix(".receipt.json"))
     assert set(receipt.columns) == {"smokes", feature}
+
+
+@pytest.mark.filterwarnings("ignore::epsilens.errors.PrivacyLeakWarning")
+def test_the_printed_release_leaves_out_the_rows_that_were_left_out(table, tmp_path, capsys):
+    """Two rows lack the protected answer: the decision drops them, and the release must be told to."""
+    file = tmp_path / "gaps.csv"
+    member = np.where(np.random.default_rng(0).random(len(table)) < 0.3, "in", "out").astype(object)
+    member[:2] = None
+    table.assign(member=member).to_csv(file, index=False)
+    asked = (*WHICH, "--protect", "member", "--trust", "nobody", "--max-accuracy-loss", 50)
+    assert run(file, *asked, "--mechanism", "randomised-response") == 0
+    (line,) = [text for text in capsys.readouterr().out.splitlines() if text.startswith("Next: ")]
+    words = shlex.split(line.removeprefix("Next: "))
+    assert ("--missing", "drop") in list(itertools.pairwise(words))
+    words[words.index("released.csv")] = str(tmp_path / "released.csv")
+    assert main(words[1:]) == 0
 
 
 @pytest.mark.filterwarnings("ignore::epsilens.errors.PrivacyLeakWarning")
@@ -353,7 +372,7 @@ def test_limits_that_no_mechanism_meets_name_the_nearest(file, capsys):
     chosen = load_document(capsys.readouterr().out).recommendation
     assert (chosen.epsilon, chosen.command) == (None, None)
     assert chosen.sentence.startswith(
-        "No mechanism that was compared meets both limits. The nearest is "
+        "No mechanism that was compared meets both limits. No ε is within the cost limit. "
     )
     assert len(chosen.sentence.split()) <= 50
 

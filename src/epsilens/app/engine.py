@@ -334,7 +334,12 @@ class Engine:
         return {
             "document": _told(curve.document, notes, task),
             # The possible answers stand in the command that makes the release.
-            "mechanisms": shown.to_dict() | {"classes": list(map(str, study.classes))},
+            "mechanisms": shown.to_dict()
+            | {
+                "answers": {
+                    name: list(map(str, every)) for name, every in study.possible_answers.items()
+                }
+            },
         }
 
 

@@ -44,7 +44,7 @@ def decide_on(task: Task) -> DecisionDocument:
         found,
         task["name"],
         label=question.label,
-        classes=kept["classes"],
+        answers=kept.get("answers") or {question.label: kept["classes"]},
         bins=[f"{name}={text}" for name, text in question.bins.items()],
         **question.model_dump(
             include={"drop", "categorical", "missing", "positive", "delimiter", "encoding"}

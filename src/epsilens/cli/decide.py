@@ -234,7 +234,7 @@ def decide(
             decision.document,
             data,
             label=label,
-            classes=study.classes,
+            answers=study.possible_answers,
             drop=comma_list(table.drop),
             categorical=comma_list(table.categorical),
             missing=table.missing,

@@ -56,7 +56,7 @@ def demo(
         decision.document,
         str(folder / "survey.csv"),
         label=LABEL,
-        classes=(),
+        answers={},
         categories=[f"{LABEL}=no|yes"],
     )
     _write(folder, document)

@@ -16,7 +16,7 @@ from epsilens.document import (
     Recommendation,
     RiskDocument,
 )
-from epsilens.document.clauses import release_text
+from epsilens.document.clauses import guessed_before_text, release_text
 from epsilens.document.decision import TITLES, Protects, Trust
 from epsilens.document.sentences import protection_sentence
 from epsilens.document.wording import (
@@ -27,6 +27,7 @@ from epsilens.document.wording import (
     delta_text,
     epsilon_text,
     percent_text,
+    sentence_case,
 )
 from epsilens.mechanisms import Preview, answer_ceiling, guess_ceiling
 
@@ -147,6 +148,7 @@ def choose(
     trust: Trust,
     protects: Protects,
     named: Collection[str] | None = None,
+    baseline: float | None = None,
 ) -> tuple[Recommendation, list[Alternative]]:
     """Return the best answer, and all others with the reason why they are not recommended.
 
@@ -163,6 +165,8 @@ def choose(
         The claim that is compared.
     named : collection of str, optional
         Mechanisms that may be recommended. None: all.
+    baseline : float, optional
+        Upper confidence bound of what everybody else's data give away.
     """
 
     def is_eligible(one: Candidate) -> bool:
@@ -194,16 +198,31 @@ def choose(
         for one in ordered[1:]
     ]
     if best.answer.epsilon is None and len(candidates) > 1:
-        limit = "both limits" if best.answer.rule == "both" else "the limit"
-        near = best.nearest(limits)
-        said = (
-            f"No mechanism that was compared meets {limit}. The nearest is {TITLES[best.curve.mechanism]} at "
-            f"ε = {epsilon_text(near.epsilon)}, with an advantage of at most {at_most_text(near.advantage)}. "
-            f"One release {_release_text(near, limits)}."
-        )
+        said = unmet_sentence(best, limits, baseline=baseline)
         details = [best.answer.sentence, *best.answer.details]
         return best.answer.model_copy(update={"sentence": said, "details": details}), others
     return best.answer, others
+
+
+def unmet_sentence(best: Candidate, limits: CheckedLimits, *, baseline: float | None) -> str:
+    """Say that no mechanism meets the limits, which one comes nearest, and in which way it misses."""
+    limit = "both limits" if best.answer.rule == "both" else "the limit"
+    if limits.rate is not None and baseline is not None and baseline >= limits.rate:
+        return (
+            f"No release keeps the attack limit of {percent_text(limits.rate)}. From the rest of the data an "
+            f"attacker guesses up to {at_most_text(baseline)} of the answers (measured). Raise the limit, or limit "
+            "what becomes guessable."
+        )
+    near = best.nearest(limits)
+    named = f"{TITLES[best.curve.mechanism]} at ε = {epsilon_text(near.epsilon)}"
+    given_away = f"an advantage of at most {at_most_text(near.advantage)}"
+    said = f"No mechanism that was compared meets {limit}."
+    release = f"One release {_release_text(near, limits)}."
+    if limits.has_cost and limits.bears(near.loss_increase, near.accuracy_loss):
+        return f"{said} Within the cost limit {named} gives away the least: {given_away}. {release}"
+    if limits.has_cost:
+        return f"{said} No ε is within the cost limit. {sentence_case(named)} costs the least. {release}"
+    return f"{said} {sentence_case(named)} gives away the least: {given_away}. {release}"
 
 
 def _release_text(near: Standing, limits: CheckedLimits) -> str:
@@ -246,19 +265,23 @@ def _reason(
         cells = [cell for cell in (one.cell(), best.cell()) if cell is not None]
         is_measured = all(cell.method == "retrain" for cell in cells)
         kind = "measured" if is_measured else "estimated"
-        said = f"it costs more: {_cost_against(one, best)} ({kind})"
+        against = _cost_against(one, best)
+        said = "it costs as much" if against is None else f"it costs more: {against} ({kind})"
     return f"{free}{said}." if free else f"{said[0].upper()}{said[1:]}."
 
 
-def _cost_against(one: Candidate, best: Candidate) -> str:
-    """Compare two costs in mistakes, else in loss, else by what one release may cost."""
+def _cost_against(one: Candidate, best: Candidate) -> str | None:
+    """Compare two costs in mistakes, else in loss, else by what one release may cost; None if they look equal."""
     cells = [cell for cell in (one.cell(), best.cell()) if cell is not None]
     mistakes = [cell.mistakes for cell in cells if cell.mistakes is not None]
     if len(mistakes) == 2 and mistakes[0] > mistakes[1]:
-        return f"{_count_text(mistakes[0])} mistakes in 1,000 instead of {_count_text(mistakes[1])}"
+        noun = "mistake" if abs(mistakes[0]) == 1 else "mistakes"
+        return f"{_count_text(mistakes[0])} {noun} in 1,000 instead of {_count_text(mistakes[1])}"
     losses = [cell.loss_change for cell in cells if cell.loss_change is not None]
     if len(losses) == 2 and losses[0] > losses[1]:
-        return f"{change_text(losses[0])} of test loss against {change_text(losses[1])}"
+        both = [change_text(loss) for loss in losses]
+        decides = ", which decides," if len(mistakes) == 2 else ""
+        return None if both[0] == both[1] else f"in test loss{decides} {both[0]} against {both[1]}"
     ends = [
         change_text(standing.loss_increase)
         for standing in (one.standing(), best.standing())
@@ -379,7 +402,7 @@ def nearest_sentence(one: Candidate, limits: CheckedLimits) -> str:
     last = max(one.standings, key=lambda standing: standing.epsilon)
     title = TITLES[one.curve.mechanism]
     if limits.has_cost and not limits.bears(last.loss_increase, last.accuracy_loss):
-        near = f"at ε = {epsilon_text(last.epsilon)} the test loss may rise by {last.loss_increase:+.3g}"
+        near = f"at ε = {epsilon_text(last.epsilon)} one release {_release_text(last, limits)}"
     else:
         near = (
             f"at ε = {epsilon_text(first.epsilon)} its advantage is {at_most_text(first.advantage)}"
@@ -394,6 +417,7 @@ def mechanism_details(
     *,
     baseline: float | None,
     is_exact: bool,
+    several: bool = False,
 ) -> list[str]:
     """Return further sentences about a mechanism that trains on the true answers."""
     said = []
@@ -408,7 +432,7 @@ def mechanism_details(
             )
     if found.attack_rate_ceiling is not None and baseline is not None:
         said.append(
-            f"From the rest of the data an attacker guesses up to b = {at_most_text(baseline)} of the answers "
+            f"From the rest of the data an attacker guesses {guessed_before_text(at_most_text(baseline), several=several)} "
             f"(measured). With this release it is at most {at_most_text(found.attack_rate_ceiling)} (proven "
             "given b)."
         )

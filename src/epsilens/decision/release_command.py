@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from epsilens.data.typed_names import typed_answer, typed_name
 from epsilens.document import DecisionDocument
@@ -18,7 +18,7 @@ def with_command(
     data: str,
     *,
     label: str,
-    classes: Sequence[object],
+    answers: Mapping[str, Sequence[object]],
     drop: Sequence[str] = (),
     categorical: Sequence[str] = (),
     missing: str = "auto",
@@ -39,8 +39,8 @@ def with_command(
     data : str
         Name of the file.
     label : str
-    classes : sequence
-        Possible answers of the label.
+    answers : mapping of str to sequence
+        Possible answers of the label and of protected columns.
     drop, categorical, missing, positive, delimiter, encoding
         As of `Study`.
     bins, categories, ranges : sequence of str
@@ -54,7 +54,6 @@ def with_command(
         return document  # a release is at one ε
     words = ["epsilens"]
     file = f"./{data}" if data.startswith("-") else data
-    known = f"{label}={'|'.join(typed_answer(str(answer)) for answer in classes)}"
     settings = document.provenance.settings
     if is_local:
         words += ["randomise", file]
@@ -103,9 +102,20 @@ def with_command(
     ]
     for text in given:
         words += ["--categories", text]
-    needs_classes = label in document.risk.protect if is_local else positive is None
-    if needs_classes and not any(text.startswith(f"{label}=") for text in given):
-        words += ["--categories", known]
+    wanted = [*document.risk.protect, *([] if is_local or positive is not None else [label])]
+    for column in dict.fromkeys(wanted):
+        is_told = any(text.startswith(f"{column}=") for text in (*given, *bins, *ranges))
+        if (
+            answers.get(column)
+            and not is_told
+            and (is_local or column != label or positive is None)
+        ):
+            known = "|".join(typed_answer(str(answer)) for answer in answers[column])
+            words += ["--categories", f"{column}={known}"]
+    if is_local:
+        were_dropped = any(note.code == "rows-dropped" for note in document.notes)
+        how = "drop" if missing == "auto" and were_dropped else missing
+        words += ["--missing", how] if how in ("drop", "category") else []
     words += ["--out", "released.csv" if is_local else "model.json"]
-    told = chosen.model_copy(update={"command": shlex.join(words)})
-    return document.model_copy(update={"recommendation": told})
+    said = chosen.model_copy(update={"command": shlex.join(words)})
+    return document.model_copy(update={"recommendation": said})

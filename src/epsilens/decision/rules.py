@@ -217,7 +217,12 @@ def decide(
             at = f"ε = {epsilon_text(answer.epsilon)}"
             said = short_sentence(answer, cell, limits, named=at, kind="estimated")
             details = mechanism_details(
-                answer, cell, limits, baseline=high, is_exact=other.is_exact
+                answer,
+                cell,
+                limits,
+                baseline=high,
+                is_exact=other.is_exact,
+                several=several,
             )
             if limits.has_cost and not other.is_exact:
                 # What a release with declared ranges costs is not known from this preview.
@@ -226,7 +231,9 @@ def decide(
                 details.append(shown.audit.sentence)
         answer = answer.model_copy(update={"sentence": said, "details": details})
         candidates.append(replace(found, answer=answer))
-    chosen, alternatives = choose(candidates, limits, trust=trust, protects=protects, named=named)
+    chosen, alternatives = choose(
+        candidates, limits, trust=trust, protects=protects, named=named, baseline=high
+    )
     spent = (cost.document.provenance.seconds, risk.document.provenance.seconds)
     notes = [ANSWERS_ALL_AT_ONCE] if several and limits.rate is not None else []
     is_randomised = chosen.mechanism == curve.mechanism
@@ -275,11 +282,18 @@ def decide(
 
 
 def with_membership(found: Recommendation, risk: RiskDocument) -> Recommendation:
-    """Return a recommendation that begins with what the model gives away, where an attack shows that clearly."""
+    """Return a recommendation that says what the model gives away, where an attack shows that clearly.
+
+    It begins with that where a model of this kind is to be published.
+    """
     of_answers = found.mechanism in ("randomised-response", "randomised-response-corrected")
     said = membership_sentences(risk, epsilon=found.epsilon if of_answers else None)
     if not said:
         return found
+    if not of_answers:
+        # The recommended model is another one, which nobody attacked.
+        own = ["The model that was asked for gives away who was in its training data (measured)."]
+        return found.model_copy(update={"details": [*found.details, *own, *said[1:]]})
     leak, *more = said
     told = {"sentence": f"{leak} {found.sentence}", "details": [*more, *found.details]}
     return found.model_copy(update=told)

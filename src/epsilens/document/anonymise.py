@@ -17,7 +17,7 @@ from epsilens.document.risk import GroupRiskCell, RiskDocument
 from epsilens.document.training import TrainingDocument
 from epsilens.document.whatif import OutcomeInterval, WhatIfCell, WhatIfDocument
 from epsilens.document.wording import EVERYBODY, budget_text, budgets_text, joined_name
-from epsilens.notes import Note
+from epsilens.notes import NOTES, Note, distinct_notes
 
 WITHHELD = "withheld"
 WITHHELD_WARNING = "A warning is withheld here because it may name columns, groups or categories."
@@ -260,9 +260,17 @@ def _anonymous(document: _D, columns: _Names, groups: _Names) -> _D:
         ]
         changes["suggestion"] = None
     changes["provenance"] = _anonymous_provenance(document.provenance, columns, groups)
-    withheld = Note("withheld", WITHHELD_WARNING)
-    changes["notes"] = [withheld if note.has_names else note for note in document.notes]
+    shown = [_without_names(note) if note.has_names else note for note in document.notes]
+    changes["notes"] = distinct_notes(shown)
     return document.model_copy(update=changes)
+
+
+def _without_names(note: Note) -> Note:
+    """Return what a note is about, in words that name nothing; a note of no known code is withheld."""
+    kind = NOTES.get(note.code)
+    if kind is None or note.code == "unclassified":
+        return Note("withheld", WITHHELD_WARNING)
+    return Note(note.code, f"{kind.meaning} Names are withheld here.")
 
 
 def _numbered_budgets(budgets: dict[str, float] | None, groups: _Names) -> dict[str, object]:

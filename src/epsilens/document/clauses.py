@@ -47,6 +47,19 @@ def baseline_text(cell: RiskCell) -> str | None:
     return None if before is None else at_most_text(before)
 
 
+def guessed_before_text(before: str, *, several: bool = False) -> str:
+    """Say what an attacker guesses from the rest of the data, with b.
+
+    Examples
+    --------
+    >>> guessed_before_text("74.4%"), guessed_before_text("6.4%", several=True)
+    ('up to b = 74.4% of the answers', 'all protected answers of up to b = 6.4% of the people')
+    """
+    if several:
+        return f"all protected answers of up to b = {before} of the people"
+    return f"up to b = {before} of the answers"
+
+
 def ceiling_clause(cell: RiskCell, *, many: bool = False) -> str | None:
     """Say what a person's own randomised answer adds at most, with the baseline it is proven for.
 
@@ -108,7 +121,11 @@ def gain_text(advantage: float, *, several: bool = False) -> str:
     --------
     >>> gain_text(0.09)
     'of the answers that the rest of the data do not give away, at most 9.0% become guessable'
+    >>> gain_text(0.9998)
+    'nothing is proven to stay hidden'
     """
+    if at_most_text(advantage) == NOTHING_HIDDEN:
+        return "nothing is proven to stay hidden"
     return (
         "of the answers that the rest of the data do not give away, at most "
         f"{at_most_text(advantage)} become guessable{' all at once' if several else ''}"

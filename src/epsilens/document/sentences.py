@@ -9,6 +9,7 @@ from typing import Protocol
 
 from epsilens.document.clauses import (
     COST_UNKNOWN,
+    NOTHING_HIDDEN,
     ceiling_is_open,
     confidence_text,
     gain_text,
@@ -791,7 +792,9 @@ def protection_sentence(
     elif cell.advantage is None:
         proof = "What an attacker gains is not known."
     else:
-        proof = f"{sentence_case(gain_text(cell.advantage, several=several))} (proven{ours})."
+        is_open = at_most_text(cell.advantage) == NOTHING_HIDDEN
+        kind_of_proof = "" if is_open else f" (proven{ours})"
+        proof = f"{sentence_case(gain_text(cell.advantage, several=several))}{kind_of_proof}."
     return f"{doing} {proof} {cost_sentence(cell, kind=kind)}"
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from epsilens.document.clauses import (
     COST_UNKNOWN,
+    NOTHING_HIDDEN,
     ceiling_note,
     change_title,
     gain_text,
@@ -595,7 +596,9 @@ def cell_facts(
     gain = text_row("gain", title, "What an attacker gains is not known")
     if share is not None:
         text = sentence_case(gain_text(share, several=several))
-        gain = Row("gain", title, text, share, "proven")
+        gain = Row(
+            "gain", title, text, share, None if at_most_text(share) == NOTHING_HIDDEN else "proven"
+        )
     return cost, gain, text_row("unprotected", "What is not protected", _unprotected_text(curve))
 
 
@@ -613,6 +616,8 @@ def _runner_up(document: DecisionDocument) -> str | None:
     if document.recommendation.epsilon is None or not document.alternatives:
         return None
     second = document.alternatives[0]
+    if second.epsilon is None or not second.holds:
+        return None
     return f"Second best: {answer_title(second)}. {second.reason}"
 
 

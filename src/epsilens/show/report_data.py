@@ -31,6 +31,7 @@ from epsilens.document.clauses import (
     ceiling_is_open,
     face_value_text,
     gain_text,
+    guessed_before_text,
     loss_moves_text,
     mistakes_text,
     outcome_interval,
@@ -319,7 +320,7 @@ def mechanism_cell_data(
         "sentence": said(by_rate=False),
         "rate_sentence": said(by_rate=True),
         "facts": [
-            _released_fact(curve),
+            _released_fact(document, curve),
             *(
                 {
                     "key": row.key,
@@ -345,9 +346,15 @@ def mechanism_cell_data(
     }
 
 
-def _released_fact(curve: MechanismCurve) -> dict[str, Any]:
+def _released_fact(document: DecisionDocument, curve: MechanismCurve) -> dict[str, Any]:
     """Return what is published, as a fact."""
     text = f"{released_text(curve.mechanism)}."
+    is_linear = curve.mechanism in ("noisy-descent", "output-perturbation")
+    if is_linear and document.cost.provenance.method == "curve":
+        text = (
+            "One linear model that was trained with noise, in place of the model that was asked for. The table "
+            "is not published."
+        )
     return {
         "key": "released",
         "title": "What is published",
@@ -741,12 +748,14 @@ def _open_to_the_curator(
             )
         )
     before = None if attacks is None or not attacks.cells else baseline_text(attacks.cells[0])
+    several = attacks is not None and len(attacks.protect) > 1
     if before is not None:
         said.append(
             (
                 "What can be guessed without the answer.",
-                f"From the rest of the data an attacker guesses up to {before} of the answers (measured). No ε "
-                "can hide that.",
+                "From the rest of the data an attacker guesses "
+                f"{guessed_before_text(before, several=several)} (measured). No ε can hide that."
+                f"{' A single answer is guessed more often.' if several else ''}",
             )
         )
     return said

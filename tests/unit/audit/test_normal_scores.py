@@ -40,8 +40,7 @@ def bound(included, scores, *, delta=DELTA):
     """Return the bound, or None where the method is refused."""
     try:
         mu = normal_mu_bound(included, scores, level=0.05)
-    except InputError as refusal:
-        assert "'gaussian-scores'" in str(refusal)
+    except InputError:
         return None
     return gaussian_epsilon(mu, delta)
 
