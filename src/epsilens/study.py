@@ -59,6 +59,8 @@ CURVE_SECONDS = 40.0
 """Time for the cost of a model that is trained again, where a decision needs it."""
 MOST_NUMBERS = 200_000_000
 """Rows times columns of the encoded table up to which mechanisms on the true answers are previewed."""
+MANY_ANSWERS = 8
+"""Possible answers beyond which forward correction, whose work grows with their square, is tried at eight ε only."""
 X_BOUND = 2.5
 """Largest length of a row of features in previews: more noise is needed for longer rows than they are worth."""
 _BY_BITS = frozenset({"oue", "rappor", "the"})
@@ -1134,7 +1136,7 @@ class Study:
             # The cost without correction has warned of the same columns.
             warnings.simplefilter("ignore", PrivacyLeakWarning)
             return self.fitted().estimate(
-                epsilon=grid,
+                epsilon=self._fewer(grid) if len(self.classes) > MANY_ANSWERS else grid,
                 method=method,
                 correction="forward",
                 protect=self.protected,
@@ -1142,6 +1144,18 @@ class Study:
                 random_state=self.seed,
                 progress=progress,
             )
+
+    def _fewer(self, grid: Epsilon) -> Epsilon:
+        """Return at most eight of the budgets, both ends among them."""
+        from epsilens.channels import parse_grid
+
+        if isinstance(grid, Mapping):
+            return grid
+        if isinstance(grid, int | float):
+            return grid
+        levels = parse_grid(grid) if isinstance(grid, str) else list(grid)
+        places = {round(place * (len(levels) - 1) / 7) for place in range(8)}
+        return [levels[place] for place in sorted(places)]
 
     def _grid(
         self, epsilon: Epsilon | None, before: LossChangeEstimate | RiskCurve | None

@@ -33,7 +33,10 @@ IMPORTED_AS = {
     "vl-convert-python": "vl_convert",
     "interpret-core": "interpret",
 }
-BROUGHT = {"polars": "only ever imported for whoever has come with a frame of it"}
+BROUGHT = {
+    "polars": "only ever imported for whoever has come with a frame of it",
+    "pytest": "only ever imported by pytest itself, as its plugin",
+}
 """Not declared for users, and why."""
 
 OPTIONAL = {

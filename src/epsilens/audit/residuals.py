@@ -121,6 +121,8 @@ def residual_test(residuals: ArrayLike, sigma: float, *, confidence: float = 0.9
 _LEAST_DIMENSIONS = 100
 _SURELY = 4.0
 """Standard errors beyond which an output is no sum of the rows."""
+_ROUNDING = 1e-6
+"""Smaller noise, as a share of the longest canary, counts as none."""
 
 
 def residual_bound(
@@ -176,16 +178,17 @@ def residual_bound(
         )
     exact = _sum_of(canaries, included)
     residuals = values - exact
-    d, total = values.size, float(residuals @ residuals)
-    length = float(np.linalg.norm(exact))
-    # What is left of the rows: clipping or scaling, or a mechanism of another kind.
-    if length * float(abs(residuals @ exact)) > _SURELY * length**2 * math.sqrt(total / d):
-        raise _no_noisy_sum("an output that is another multiple of it")
-    if total == 0.0 or not looks_normal(residuals):
-        raise _no_noisy_sum("noise that is not normal, or none")
-    sigma = math.sqrt(total / float(chi2.ppf(level, d)))
+    d, moved = values.size, _longest(canaries)
+    spread = float(np.sqrt(np.mean(residuals**2)))
+    if spread > _ROUNDING * moved:
+        # What is left of the rows: clipping or scaling, or a mechanism of another kind.
+        if abs(residuals @ exact) > _SURELY * spread * float(np.linalg.norm(exact)):
+            raise _no_noisy_sum("an output that is another multiple of it")
+        if not looks_normal(residuals):
+            raise _no_noisy_sum("noise that is not normal")
+    sigma = max(spread, _ROUNDING * moved) * math.sqrt(d / float(chi2.ppf(level, d)))
     return OneRunBound(
-        epsilon_lower_bound=gaussian_epsilon(_longest(canaries) / sigma, delta),
+        epsilon_lower_bound=gaussian_epsilon(moved / sigma, delta),
         is_confidence_bound=True,
         assumptions=list(ASSUMPTIONS["residual"]),
         confidence=1.0 - level,
