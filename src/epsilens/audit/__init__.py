@@ -30,6 +30,7 @@ from epsilens.audit.coins import draw_inclusion
 from epsilens.audit.coverage import CoverageReport, measure_coverage
 from epsilens.audit.dp_sgd import DPSGDFit, PrivateRidgeFit
 from epsilens.audit.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu, printed_noise
+from epsilens.audit.labels import audit_labels
 from epsilens.audit.many_runs import ManyRunsBound, many_runs_bound
 from epsilens.audit.mechanisms import EstimatorFit, GaussianSum, Mechanism, RandomisedAnswers
 from epsilens.audit.one_run import OneRunAudit
@@ -65,6 +66,7 @@ __all__ = [
     "ResidualTest",
     "Split",
     "answer_pairs",
+    "audit_labels",
     "audit_scores",
     "draw_inclusion",
     "gaussian_delta",
