@@ -20,6 +20,7 @@ References
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,8 +28,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilens._types import FloatArray
+from epsilens.audit.bound import BoundTest
 from epsilens.audit.coins import draw_inclusion, own_stream
-from epsilens.audit.result import AuditResult, audit_scores
+from epsilens.audit.result import AuditResult, checked_claim, judged
 from epsilens.errors import InputError, setting
 
 if TYPE_CHECKING:
@@ -97,6 +99,8 @@ def audit_labels(
     >>> 0.7 < found.epsilon_lower_bound < 2.2
     True
     """
+    started = time.perf_counter()
+    epsilon, delta = checked_claim(claimed_epsilon, claimed_delta)
     codes, known, law = _checked(labels, probabilities, likely)
     included = draw_inclusion(len(codes), random_state)
     generator = own_stream(random_state, purpose="canaries")
@@ -108,18 +112,12 @@ def audit_labels(
     scores = np.log(np.maximum(known[rows, shown], least)) - np.log(
         np.maximum(law[rows, shown], least)
     )
-    found = audit_scores(
-        included,
-        scores,
-        claimed_epsilon=claimed_epsilon,
-        claimed_delta=claimed_delta,
-        method=method,
-        selection=selection,
-        confidence=confidence,
-        name=name,
+    test = BoundTest.checked(delta or 0.0, confidence, method, selection)
+    bound = test.bound(included, scores)
+    bound = replace(bound, assumptions=[*bound.assumptions, *LABEL_ASSUMPTIONS])
+    return judged(
+        bound, epsilon=epsilon, delta=delta, name=name, started=started, seed=random_state
     )
-    bound = replace(found.bound, assumptions=[*found.bound.assumptions, *LABEL_ASSUMPTIONS])
-    return replace(found, bound=bound, seed=random_state)
 
 
 def _checked(

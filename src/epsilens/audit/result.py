@@ -371,6 +371,19 @@ def audit_scores(
         method=method,
         selection=selection,
     )
+    return judged(bound, epsilon=epsilon, delta=delta, name=name, started=started)
+
+
+def judged(
+    bound: OneRunBound,
+    *,
+    epsilon: float | None,
+    delta: float | None,
+    name: str,
+    started: float,
+    seed: int | None = None,
+) -> AuditResult:
+    """Return what a bound from somebody's scores says about a checked claim."""
     is_broken, verdict = judge(bound, epsilon=epsilon, delta=delta or 0.0, truth=None)
     notes = list(notes_of_bound(bound, delta=delta or 0.0))
     if bound.method in ("f-dp", "independent-gdp"):
@@ -384,6 +397,6 @@ def audit_scores(
         is_broken=is_broken,
         verdict=verdict,
         notes=tuple(notes),
-        seed=None,
+        seed=seed,
         seconds=time.perf_counter() - started,
     )
