@@ -16,6 +16,7 @@ from epsilens.audit.bound import (
     OneRunBound,
     Path,
     Split,
+    Weighted,
     one_run_bound,
 )
 from epsilens.audit.canaries import (
@@ -65,6 +66,7 @@ __all__ = [
     "RandomisedAnswers",
     "ResidualTest",
     "Split",
+    "Weighted",
     "answer_pairs",
     "audit_labels",
     "audit_scores",

@@ -25,6 +25,7 @@ from epsilens.audit.pure import (
     pure_bounds,
     pure_p_value,
 )
+from epsilens.audit.weighted import weighted_bound
 from epsilens.errors import InputError, InputTypeError, setting
 
 # --- How many guesses to make: the choice that turns a bound into no bound when it is made freely ---
@@ -197,13 +198,31 @@ class AsPrinted:
         return np.arange(1, min(n_canaries // 2, self.most) + 1)
 
 
-Selection: TypeAlias = Fixed | Bonferroni | Path | Split | AsPrinted
+@dataclass(frozen=True)
+class Weighted:
+    """All guesses in one sum, those that are surer with more weight: no number of guesses is chosen.
+
+    For pure and approximate bounds, and valid for every mechanism. Strongest where scores look like those of
+    normal noise; for answers that are all equally sure `Path` is stronger.
+
+    Examples
+    --------
+    >>> Weighted().name
+    'weighted'
+    """
+
+    name: ClassVar[str] = "weighted"
+    """The word for it on the command line and in a document."""
+
+
+Selection: TypeAlias = Fixed | Bonferroni | Path | Split | AsPrinted | Weighted
 
 _BY_NAME: dict[str, Selection] = {
     "path": Path(),
     "bonferroni": Bonferroni(),
     "split": Split(),
     "as_printed": AsPrinted(),
+    "weighted": Weighted(),
 }
 
 
@@ -212,7 +231,7 @@ def as_selection(value: object) -> Selection:
 
     Parameters
     ----------
-    value : {"path", "bonferroni", "split", "as_printed"}, int or strategy
+    value : {"path", "bonferroni", "split", "as_printed", "weighted"}, int or strategy
         An int fixes the guesses on each side beforehand.
 
     Returns
@@ -232,7 +251,7 @@ def as_selection(value: object) -> Selection:
     >>> as_selection("split")
     Split(fraction=0.5, seed=0)
     """
-    if isinstance(value, Fixed | Bonferroni | Path | Split | AsPrinted):
+    if isinstance(value, Fixed | Bonferroni | Path | Split | AsPrinted | Weighted):
         return value
     if isinstance(value, str):
         return _BY_NAME[as_choice(value, tuple(_BY_NAME), name="selection")]
@@ -366,8 +385,8 @@ def one_run_bound(
         "independent-gdp" only if every canary also has noise of its own. "gaussian-scores" takes the scores
         to be normal, makes no guesses, and is refused where they are seen not to be. "residual" looks at the
         noise of a noisy sum and needs its output: see `OneRunAudit`. All four need `delta` > 0.
-    selection : {"path", "bonferroni", "split", "as_printed"}, int or strategy, optional
-        How many guesses are made. An int fixes the guesses on each side beforehand. By default
+    selection : {"path", "bonferroni", "split", "as_printed", "weighted"}, int or strategy, optional
+        How many guesses are made, or "weighted": all of them, the surer ones with more weight. An int fixes the guesses on each side beforehand. By default
         "path" for pure and approximate bounds, three counts by `Bonferroni` for "f-dp", and a
         quarter of the canaries on each side for "independent-gdp".
 
@@ -490,7 +509,18 @@ class BoundTest:
             return self._split(included, scores, selection)
         guesses = make_guesses(included, scores)
         n_canaries = guesses.n_canaries
-        if isinstance(selection, Path):
+        if isinstance(selection, Path | Weighted) and self.method in GAUSSIAN_METHODS:
+            raise InputError(
+                argument="selection",
+                expected=f"'bonferroni', 'split' or a number of guesses for method {self.method!r}",
+                got=f"{selection.name!r}, which is proved for pure and approximate bounds only",
+            )
+        if isinstance(selection, Weighted):
+            count = guesses.most_each_side
+            epsilon = weighted_bound(
+                guesses.right, n_canaries=n_canaries, delta=self.delta, level=self.level
+            )
+        elif isinstance(selection, Path):
             epsilon, count = self._along_the_path(guesses, selection)
         elif isinstance(selection, Fixed):
             count = selection.n_each_side
@@ -567,12 +597,6 @@ class BoundTest:
         return float(bounds[best]), int(counts[best])
 
     def _along_the_path(self, guesses: Guesses, selection: Path) -> tuple[float, int]:
-        if self.method in GAUSSIAN_METHODS:
-            raise InputError(
-                argument="selection",
-                expected=f"'bonferroni', 'split' or a number of guesses for method {self.method!r}",
-                got="'path': the path correction is proved for pure and approximate bounds only",
-            )
         counts = selection.counts(guesses.n_canaries)
         right = guesses.n_correct(counts)
         epsilon = path_bound(
@@ -617,7 +641,7 @@ def started_late(
     >>> started_late("approximate", Path(), 1000, 1e-6, 1e-4)
     ['the search for the bound starts at ε = 2.31, which canaries, δ and confidence fix beforehand']
     """
-    if method != "approximate" or not isinstance(selection, Path):
+    if method != "approximate" or not isinstance(selection, Path | Weighted):
         return []
     first = first_level(n_canaries, delta=delta, level=level)
     if first == 0.0:

@@ -185,8 +185,8 @@ class AuditOptions:
     selection: Annotated[
         str | None,
         option(
-            "How many guesses: path, bonferroni, split, N on each side fixed beforehand, or "
-            "as_printed, which is no confidence bound.",
+            "How many guesses: path, bonferroni, split, N on each side fixed beforehand, weighted (all, "
+            "surer ones count more), or as_printed, which is no confidence bound.",
             "NAME|N",
         ),
     ] = None
@@ -381,7 +381,7 @@ class ScoreOptions:
     ] = "auto"
     selection: Annotated[
         str | None,
-        option("How many guesses: path, bonferroni, split, or N on each side.", "NAME|N"),
+        option("How many guesses: path, bonferroni, split, weighted, or N on each side.", "NAME|N"),
     ] = None
     confidence: Annotated[float, option("How often the bound must be right.", "C")] = 0.95
     delimiter: Delimiter = None

@@ -109,6 +109,7 @@ _OWN_WORDS = frozenset(
         "independent-gdp",
         "gaussian-scores",
         "all scores",
+        "weighted",
         "residual",
         "path",
         "bonferroni",
