@@ -247,7 +247,9 @@ def ask_group(id: Identifier, group: GroupQuestion, service: TheService) -> dict
 
 @router.get("/api/studies/{id}/documents/{kind}")
 def get_document(
-    id: Identifier, kind: Literal["preview", "cost", "risk", "decision", "mask"], service: TheService
+    id: Identifier,
+    kind: Literal["preview", "cost", "risk", "decision", "mask"],
+    service: TheService,
 ) -> dict[str, Any]:
     """Return a document of a study."""
     return service.document(id, kind)

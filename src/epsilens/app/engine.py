@@ -179,7 +179,8 @@ class Engine:
         return self.tables[key]
 
     def _inspect(self, task: Task, progress: Progress) -> Answer:
-        from epsilens.data import describe_table, identity_columns, infer_schema, likely_label
+        from epsilens.data import describe_table, infer_schema, likely_label
+        from epsilens.data.description import identity_columns
         from epsilens.data.expressions import compared_as
         from epsilens.document import to_dict
         from epsilens.show.suggestion import suggested_command
@@ -325,7 +326,7 @@ class Engine:
         with _noted() as notes:
             question, study = self._study(task)
             _, found = find_mask(study, alpha=question.alpha, progress=_worded(progress, "{}"))
-        return {"document": _told(found.document, notes, task)}
+        return {"document": _told(found.document, [*study.prepared.notes, *notes], task)}
 
     def _attack(self, task: Task, progress: Progress) -> Answer:
         """Attack models at every budget, then try the mechanisms that are compared."""

@@ -134,7 +134,7 @@ def draw_chart(task: Task) -> Answer:
 def write_mask(task: Task) -> Answer:
     """Return what the page shows of a mask: sentences, columns, accuracies, notes and the chart."""
     from epsilens.document.view import view
-    from epsilens.document.wording import percent_text
+    from epsilens.document.wording import percent_text, sentence_case
     from epsilens.show import mask_chart
 
     document = cast(Any, load_document(task["mask"]))
@@ -143,13 +143,14 @@ def write_mask(task: Task) -> Answer:
     (table,) = shown.tables
     return {
         "sentences": list(shown.sentences),
-        "notes": [*(note.text for note in document.notes), *table.notes],
+        "notes": [sentence_case(note.text) for note in document.notes],
         "masked": document.masked,
         "kept": document.kept,
         "utility_kept": percent_text(document.utility_kept),
         "privacy_kept": percent_text(document.privacy_kept),
         "accuracies": {
             "title": table.title,
+            "notes": list(table.notes),
             "headings": table.titles,
             "lines": [[row.text for row in line.rows] for line in table.lines],
         },

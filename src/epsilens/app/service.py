@@ -340,7 +340,7 @@ class PageService:
 
         kinds = self.store.document_kinds(id)
         if stage == "mask":
-            return None if "mask" in kinds else "No answer yet: models are trained and explained."
+            return None if "mask" in kinds else "Models are trained and explained first."
         if stage != "preview":
             return None
         if "preview" not in kinds:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from epsilens.data.atomic import replacing, write_text
 from epsilens.data.binning import Bins, parse_bins
-from epsilens.data.description import describe_table, identity_columns, likely_label
+from epsilens.data.description import describe_table, likely_label
 from epsilens.data.encoding import build_encoder, category_columns, check_categories
 from epsilens.data.expressions import Expression, parse_expression, parse_group
 from epsilens.data.files import SURVEY_PROVENANCE, TableFile, load_survey, read_table, write_table
@@ -32,7 +32,6 @@ __all__ = [
     "describe_table",
     "infer_schema",
     "like",
-    "identity_columns",
     "likely_label",
     "load_survey",
     "parse_bins",

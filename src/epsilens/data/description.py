@@ -20,9 +20,19 @@ MOST_NAMED_CATEGORIES = 8
 
 NEEDS_BINS = "needs --bins"
 
-_PERSON_NAMES = frozenset(
-    "person subject participant patient respondent individual user member client customer student employee "
-    "volunteer proband teilnehmer kunde personne sujet".split()
+_PERSON_NAMES = (
+    *("person", "subject", "participant", "patient", "respondent", "individual", "user", "member"),
+    *(
+        "client",
+        "customer",
+        "student",
+        "employee",
+        "volunteer",
+        "proband",
+        "kunde",
+        "personne",
+        "sujet",
+    ),
 )
 """Words for people: the last word of a column that says whose record it is."""
 _LABEL_NAMES = ("label", "target", "outcome", "class", "response", "answer", "y")
