@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         Mapping[str, str | Expression] | Iterable[str | tuple[str, str | Expression]]
     )
 
-__all__ = ["DEFAULT_GRID", "Study", "check_identity", "find_mask", "mask_study"]
+__all__ = ["DEFAULT_GRID", "Study", "check_identity", "check_people", "find_mask", "mask_study"]
 
 DEFAULT_GRID = "0.1:10:30"
 DEFAULT_ALPHA = 0.2
@@ -1345,6 +1345,23 @@ def check_identity(identity: str, *, label: str, drop: Sequence[str]) -> None:
             f"{setting('identity')} must not be dropped, got {identity!r} in {setting('drop')}. The model "
             f"does not see it anyway: leave it out of {setting('drop')}."
         )
+
+
+def check_people(study: Study) -> None:
+    """Refuse, before any training, a label or an identity from which no mask can be learnt.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> walks = pd.DataFrame({"who": list("abcd") * 9, "step": [0.5, 1.5, 2.5] * 12, "runs": ["no", "yes", "no"] * 12})
+    >>> check_people(Study(walks, label="runs", identity="who"))
+    """
+    from epsilens.masking.records import checked_people
+
+    prepared = study.prepared
+    assert prepared.beside is not None  # noqa: S101
+    columns = (prepared.y_train, prepared.beside.iloc[:, 0])
+    checked_people(*(column.astype("category").cat.codes.to_numpy() for column in columns))
 
 
 def _masked_estimator(study: Study) -> Any:

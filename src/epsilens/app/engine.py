@@ -386,17 +386,14 @@ def _trained_again(question: Question, study: Study) -> Answer:
 def _before_masking(question: Question, study: Study) -> Answer:
     """Refuse at once what masking would refuse after a while; nothing is known yet."""
     from epsilens._validate import require_extra
-    from epsilens.masking.records import checked_people
+    from epsilens.study import check_people
 
     require_extra("explain", "finding the columns that identify people", "shap")
     if question.weight is not None or question.model == "ridge":
         name = "weight" if question.weight is not None else "model"
         given = getattr(question, name)
         raise InputError(f"masking takes no {setting(name, given)}. Choose another, or none.")
-    prepared = study.prepared
-    assert prepared.beside is not None  # noqa: S101
-    people = prepared.beside.iloc[:, 0].astype("category").cat.codes
-    checked_people(prepared.y_train.astype("category").cat.codes.to_numpy(), people.to_numpy())
+    check_people(study)
     return {"document": None, "is_cost": False}
 
 

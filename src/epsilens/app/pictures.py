@@ -140,10 +140,14 @@ def write_mask(task: Task) -> Answer:
     document = cast(Any, load_document(task["mask"]))
     shown = view(document)
     chart = mask_chart(document, width=task["width"], height=task["width"] // 2)
-    (table,) = shown.tables
+    # How many features are masked stands in the first sentence.
+    table = shown.tables[0].select(("masking", "utility_accuracy", "identity_accuracy"))
     return {
         "sentences": list(shown.sentences),
-        "notes": [sentence_case(note.text) for note in document.notes],
+        # The name of a column stays as it is.
+        "notes": [
+            note.text if note.has_names else sentence_case(note.text) for note in document.notes
+        ],
         "masked": document.masked,
         "kept": document.kept,
         "utility_kept": percent_text(document.utility_kept),

@@ -30,6 +30,7 @@ def walks(n_rows: int = 400) -> pd.DataFrame:
     who, runs = rng.integers(0, WALKERS, n_rows), rng.integers(0, 2, n_rows)
     return pd.DataFrame(
         {
+            "visit": np.arange(n_rows),
             "gait": who + 0.1 * rng.normal(size=n_rows),
             "speed": 2 * runs + 0.3 * rng.normal(size=n_rows),
             "person": [f"walker {one}" for one in who],
@@ -92,7 +93,9 @@ def test_a_mask_is_found_shown_and_saved(visitor: Any, found: Any) -> None:
     assert [line[0] for line in shown["accuracies"]["lines"]] == [
         *("nothing masked", "as many at random", "chosen mask")
     ]
-    assert any("neither is private itself" in note for note in shown["notes"])
+    assert shown["accuracies"]["headings"] == ["", "the task", "recognising people"]
+    assert shown["notes"][0].startswith("The mask was chosen by looking at these records")
+    assert shown["notes"][1].startswith("visit: left out: every value differs")
     assert shown["chart"].startswith("<svg")
     png = visitor.ask("GET", f"{address}/chart.png")
     assert png.content.startswith(b"\x89PNG")
@@ -149,7 +152,7 @@ def test_the_job_says_its_steps_and_names_are_withheld(content: bytes, tmp_path:
     pytest.importorskip("shap")
     data = tmp_path / "walks.csv"
     data.write_bytes(content)
-    question = Question(label="column 4", identity="column 3", alpha=0.5)
+    question = Question(label="column 5", identity="column 4", alpha=0.5)
     task = {
         **{"task": "mask", "path": str(data), "name": "table 1", "anonymous": True},
         "question": question.model_dump(mode="json"),
@@ -158,7 +161,7 @@ def test_the_job_says_its_steps_and_names_are_withheld(content: bytes, tmp_path:
     answer = Engine().answer(
         task, lambda done, total, what: steps.setdefault(what, []).append(done)
     )
-    assert answer["document"]["masked"] == ["column 1"]
+    assert answer["document"]["masked"] == ["column 2"]
     for name in ("gait", "person", "walker", "activity"):
         assert name not in str(answer)
     assert list(steps) == [
@@ -167,6 +170,22 @@ def test_the_job_says_its_steps_and_names_are_withheld(content: bytes, tmp_path:
         *("training without masked features", "training for other values of α"),
     ]
     assert steps["explaining the prediction"][-1] > 10
+
+
+def test_what_is_noted_of_a_mask_is_shown_where_names_are_withheld(
+    content: bytes, tmp_path: Path
+) -> None:
+    """Of 60 rows, 15 are set aside: half of them are explained, and that is noted."""
+    pytest.importorskip("shap")
+    data = tmp_path / "walks.csv"
+    data.write_bytes(b"\n".join(content.splitlines()[:61]))
+    question = Question(label="column 5", identity="column 4")
+    task = {
+        **{"task": "mask", "path": str(data), "name": "table 1", "anonymous": True},
+        "question": question.model_dump(mode="json"),
+    }
+    notes = Engine().answer(task, lambda *_: None)["document"]["notes"]
+    assert {"mask-not-private", "few-explained"} <= {note["code"] for note in notes}
 
 
 def test_an_interrupted_job_is_resumed_and_all_goes_with_the_table(

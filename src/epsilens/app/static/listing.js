@@ -50,7 +50,7 @@ async function paint() {
     const isMask = study.stage === "mask";
     const protect = isMask ? [study.question.identity] : study.question.protect.length ? study.question.protect : [study.question.label];
     const working = study.jobs.some((job) => ["waiting", "running"].includes(job.state)) ? ", working" : "";
-    return make("tr", {}, make("td", {}, isMask ? "" : box), make("th", { scope: "row" }, link), make("td", {}, protect.join(", ")), make("td", {}, study.table_name), make("td", {}, STATES[study.stage] + working), make("td", {}, drop));
+    return make("tr", {}, make("td", {}, isMask ? "" : box), make("th", { scope: "row" }, link), make("td", {}, protect.join(", ")), make("td", {}, study.table_name), make("td", {}, (isMask && study.unanswered ? "no answer yet" : STATES[study.stage]) + working), make("td", {}, drop));
   }));
   byId("comparing").hidden = studies.length < 2;
   count();
