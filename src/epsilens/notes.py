@@ -179,15 +179,23 @@ NOTES: Mapping[str, NoteKind] = {
         "warning", "The mask was measured on private records.", has_names=False
     ),
     "mask-shows-person": NoteKind("warning", "Masks of single persons show whose record it is."),
-    "training-sample": NoteKind("warning", "Models were trained on a part of the records."),
-    "time-used-up": NoteKind("warning", "The time was used up before everything was tried."),
-    "few-explained": NoteKind("warning", "Too few records were explained."),
-    "no-useful-feature": NoteKind("warning", "No feature clearly serves the task."),
-    "people-not-recognised": NoteKind(
-        "warning", "People are not recognised better than by chance."
+    "training-sample": NoteKind(
+        "warning", "Models were trained on a part of the records.", has_names=False
     ),
-    "alpha-not-met": NoteKind("warning", "The share to be masked cannot be reached."),
-    "no-feature-left": NoteKind("warning", "No feature is left."),
+    "time-used-up": NoteKind(
+        "warning", "The time was used up before everything was tried.", has_names=False
+    ),
+    "few-explained": NoteKind("warning", "Too few records were explained.", has_names=False),
+    "no-useful-feature": NoteKind(
+        "warning", "No feature clearly serves the task.", has_names=False
+    ),
+    "people-not-recognised": NoteKind(
+        "warning", "People are not recognised better than by chance.", has_names=False
+    ),
+    "alpha-not-met": NoteKind(
+        "warning", "The share to be masked cannot be reached.", has_names=False
+    ),
+    "no-feature-left": NoteKind("warning", "No feature is left.", has_names=False),
     "epsilon-not-compared": NoteKind("note", "There was nothing to compare epsilon with."),
     # The value of records.
     "sole-records": NoteKind("warning", "Records that decide a coefficient alone."),

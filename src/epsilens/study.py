@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from epsilens.document import Baseline, DecisionDocument
     from epsilens.document.decision import Protects, Trust
     from epsilens.influence.question import Epsilon
-    from epsilens.masking import MaskStudy
+    from epsilens.masking import Mask, MaskStudy
     from epsilens.mechanisms import Task
     from epsilens.models.training_rows import Declaration
     from epsilens.risk import AttackStudy, RiskCurve
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
         Mapping[str, str | Expression] | Iterable[str | tuple[str, str | Expression]]
     )
 
-__all__ = ["DEFAULT_GRID", "Study", "check_identity", "mask_study"]
+__all__ = ["DEFAULT_GRID", "Study", "check_identity", "check_people", "find_mask", "mask_study"]
 
 DEFAULT_GRID = "0.1:10:30"
 DEFAULT_ALPHA = 0.2
@@ -1373,6 +1374,23 @@ def check_identity(identity: str, *, label: str, drop: Sequence[str]) -> None:
         )
 
 
+def check_people(study: Study) -> None:
+    """Refuse, before any training, a label or an identity from which no mask can be learnt.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> walks = pd.DataFrame({"who": list("abcd") * 9, "step": [0.5, 1.5, 2.5] * 12, "runs": ["no", "yes", "no"] * 12})
+    >>> check_people(Study(walks, label="runs", identity="who"))
+    """
+    from epsilens.masking.records import checked_people
+
+    prepared = study.prepared
+    assert prepared.beside is not None  # noqa: S101
+    columns = (prepared.y_train, prepared.beside.iloc[:, 0])
+    checked_people(*(column.astype("category").cat.codes.to_numpy() for column in columns))
+
+
 def _masked_estimator(study: Study) -> Any:
     """Return the model that is explained and trained on fewer columns: one-hot, whatever it is.
 
@@ -1431,3 +1449,40 @@ def mask_study(
         seconds=seconds,
         progress=progress,
     )
+
+
+def find_mask(
+    study: Study,
+    *,
+    seconds: float = MASKING_SECONDS,
+    progress: Progress | None = None,
+    **choices: Any,
+) -> tuple[MaskStudy, Mask]:
+    """Train both models of a study with an identity, and choose the columns to mask.
+
+    Parameters
+    ----------
+    study : Study
+    seconds : float
+        Time that training and choosing may take together.
+    progress : callable, optional
+    **choices
+        As in `MaskStudy.choose`.
+
+    Returns
+    -------
+    MaskStudy, Mask
+        The document of the mask names label and identity.
+    """
+    started = time.perf_counter()
+    explained = mask_study(study, seconds=seconds, progress=progress)
+    found = explained.choose(
+        **choices,
+        random_state=study.seed,
+        seconds=max(seconds - (time.perf_counter() - started), 1.0),
+        progress=progress,
+    )
+    origin = found.document.provenance
+    settings = origin.settings | {"label": study.label, "identity": study.identity}
+    told = {"provenance": origin.model_copy(update={"settings": settings})}
+    return explained, replace(found, document=found.document.model_copy(update=told))

@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -618,6 +619,122 @@ def test_a_number_that_cannot_be_used_is_refused_at_its_field(survey_server: Any
     page.select_option("#table", "")
     page.select_option("#table", label="clinic.csv")
     assert page.inner_text("#max-loss-note") == ""
+
+
+def write_walks(path: Path, n_rows: int = 800) -> Path:
+    """Write rows of eight people: the gait says who walks, the speed says how."""
+    rng = np.random.default_rng(0)
+    who, runs = rng.integers(0, 8, n_rows), rng.integers(0, 2, n_rows)
+    columns: dict[str, Any] = {
+        "gait": who + 0.1 * rng.normal(size=n_rows),
+        "speed": 2 * runs + 0.3 * rng.normal(size=n_rows),
+        "person": [f"walker {one}" for one in who],
+        "activity": np.where(runs == 1, "runs", "walks"),
+    }
+    pd.DataFrame(columns).to_csv(path, index=False)
+    return path
+
+
+def test_the_columns_that_give_people_away_are_found_shown_and_saved(
+    empty_server: Any, tab: Tab, tmp_path: Path
+) -> None:
+    pytest.importorskip("shap")
+    tab.open(empty_server.link)
+    page = tab.page
+    page.set_input_files("#file", write_walks(tmp_path / "walks.csv"))
+    page.wait_for_selector("#find", state="visible")
+    # Measurements name nobody, and the column that is predicted neither; the likely one is chosen.
+    offered = page.locator("#identity option").all_inner_texts()
+    assert offered == ["choose a column", "person"]
+    assert (page.input_value("#identity"), page.input_value("#mask-label")) == (
+        "person",
+        "activity",
+    )
+    page.select_option("#identity", "")
+    page.click("#find")
+    assert page.inner_text("#finding") == "Choose the column that names people."
+    page.select_option("#identity", "person")
+    assert page.inner_text("#finding") == ""
+    page.fill("#alpha", "0")
+    page.click("#find")
+    assert tab.focused() == "alpha"
+    page.fill("#alpha", "50,0")
+    for width in (1280, 375):
+        for scheme in ("light", "dark"):
+            page.set_viewport_size({"width": width, "height": 800})
+            page.emulate_media(color_scheme=scheme)
+            tab.shoot(f"masking_question_{width}_{scheme}", full_page=True)
+    page.set_viewport_size({"width": 1280, "height": 800})
+    # The question is refused beside its own button.
+    refusal = {"status": 422, "json": {"error": "not now.", "remedies": []}}
+    page.route("**/api/studies", lambda route: route.fulfill(**refusal), times=1)
+    page.click("#find")
+    page.wait_for_selector("#finding.wrong:has-text('not now.')")
+    with page.expect_request("**/api/studies") as sent:
+        page.click("#find")
+    question = sent.value.post_data_json["question"]
+    assert (question["identity"], question["label"], question["alpha"]) == (
+        "person",
+        "activity",
+        0.5,
+    )
+    page.wait_for_selector("#skeleton:visible")
+    page.wait_for_selector("#jobs .words:has-text('search for columns')")
+    page.wait_for_selector("#jobs .told:not(:empty)")
+    tab.shoot("masking_under_way")
+    page.click("#jobs button:text('Stop')")
+    page.wait_for_selector("#skeleton-words:has-text('Resume the search for columns to get one.')")
+    page.click("#jobs button:text('Resume')")
+    page.wait_for_selector("html[data-stage=mask]")
+    assert page.inner_text("#stage-words") == "The columns that identify people are found."
+    assert page.inner_text("#mask h1").startswith("Mask gait (1 of 2 features): ")
+    facts = page.locator("#mask dd").all_inner_texts()
+    assert facts[:2] == ["gait", "speed"]
+    assert "neither is private itself" in page.inner_text("#mask-notes")
+    assert page.locator("#mask-chart svg text:has-text('gait')").count() == 1
+    assert page.locator("#mask-table tbody tr").count() == 3
+    assert page.is_hidden("#skeleton")
+    assert page.is_hidden("#save-report")
+    for width in (1280, 375):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.reload()
+        page.wait_for_selector("#mask-chart svg")
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            tab.shoot(f"masking_answer_{width}_{scheme}", full_page=True)
+    with page.expect_download() as saved:
+        page.click("#save-json")
+    assert load_document(Path(saved.value.path()).read_text()).kind == "mask"
+    for format, start in (("png", b"\x89PNG"), ("svg", b"<svg")):
+        with page.expect_download() as saved:
+            page.click(f"#save-{format}")
+        assert Path(saved.value.path()).read_bytes().startswith(start)
+    # It is listed, but has no ε to compare; asked again, the question is as it was.
+    page.click("#ask-again")
+    page.wait_for_selector("#find:focus")
+    assert (page.input_value("#identity"), page.input_value("#alpha")) == ("person", "50")
+    page.click("a[href='#/studies']")
+    row = page.locator("#studies tr:has-text('columns that identify person')")
+    row.wait_for()
+    assert row.locator("input").count() == 0
+    # The 422 was asked for above.
+    assert [text for text in tab.complaints if "422" not in text] == []
+
+
+def test_the_command_that_installs_what_masking_needs_takes_the_place_of_its_button(
+    survey_server: Any, tab: Tab
+) -> None:
+    def without(route: Any) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "can_mask": False})
+
+    tab.page.route("**/api/session", without)
+    tab.open(survey_server.link)
+    tab.page.wait_for_selector("#masking", state="visible")
+    assert 'pip install "epsilens[explain]"' in tab.page.inner_text("#masking")
+    assert tab.page.is_hidden("#find")
+    assert tab.page.is_hidden("#masking-none")
 
 
 def free_port() -> int:

@@ -247,10 +247,20 @@ def ask_group(id: Identifier, group: GroupQuestion, service: TheService) -> dict
 
 @router.get("/api/studies/{id}/documents/{kind}")
 def get_document(
-    id: Identifier, kind: Literal["preview", "cost", "risk", "decision"], service: TheService
+    id: Identifier,
+    kind: Literal["preview", "cost", "risk", "decision", "mask"],
+    service: TheService,
 ) -> dict[str, Any]:
     """Return a document of a study."""
     return service.document(id, kind)
+
+
+@router.get("/api/studies/{id}/mask")
+def get_mask(
+    id: Identifier, service: TheService, width: Annotated[int, Query(ge=200, le=1200)] = 560
+) -> dict[str, Any]:
+    """Return the columns that identify people, in sentences, a table and a chart."""
+    return service.mask_answer(id, width=width)
 
 
 @router.get("/api/comparison")
@@ -280,7 +290,7 @@ def export_comparison(
 
 @router.post("/api/studies/{id}/jobs", status_code=202)
 def start_job(id: Identifier, job: NewJob, service: TheService) -> Job:
-    """Begin the cost or the attack; one that is under way is returned."""
+    """Begin the long work of a study; a job that is under way is returned."""
     return service.jobs.view(service.start_job(id, job.kind))
 
 
@@ -371,7 +381,7 @@ def _explain(error: RequestValidationError) -> str:
     return f"{field} is not usable: {_reason(first)}."
 
 
-_IN_PER_CENT = frozenset({"test_share", "max_attack_rate", "max_advantage"})
+_IN_PER_CENT = frozenset({"alpha", "test_share", "max_attack_rate", "max_advantage"})
 """What is typed on the page as a hundred times what is sent."""
 
 

@@ -20,6 +20,7 @@ from epsilens.app.pictures import (
     draw_comparison,
     write_decision,
     write_latest,
+    write_mask,
     write_page,
 )
 from epsilens.app.questions import Limits, Question, TableReading
@@ -31,11 +32,11 @@ from epsilens.notes import Note, distinct_notes, note_of_warning
 if TYPE_CHECKING:
     from epsilens.data import Bins, TableFile
     from epsilens.data.expressions import Expression
-    from epsilens.document import Baseline, RiskDocument, WhatIfDocument
+    from epsilens.document import Baseline, MaskDocument, RiskDocument, WhatIfDocument
     from epsilens.study import Study
 
 
-_D = TypeVar("_D", "WhatIfDocument", "RiskDocument")
+_D = TypeVar("_D", "WhatIfDocument", "RiskDocument", "MaskDocument")
 Task = dict[str, Any]
 Answer = dict[str, Any]
 
@@ -59,6 +60,9 @@ STEPS: dict[str, str] = {
     **dict.fromkeys(("influence", "newton", "exact"), "estimating the cost at every ε"),
     "retrain": "training the model again where the estimate failed its check",
     "attack": "attacking models that are trained on randomised answers",
+    "training both models": "training a model for the prediction and one that recognises people",
+    "explaining the task": "explaining the prediction",
+    "explaining the identity": "explaining how people are recognised",
     **{name: f"trying {title}" for name, title in TITLES.items()},
 }
 """Steps of long work, and what the page calls them. Others are plain words already."""
@@ -98,12 +102,14 @@ class Engine:
             "preview": self._preview,
             "cost": self._cost,
             "attack": self._attack,
+            "mask": self._mask,
         }
         # From documents alone.
         drawn: dict[str, Callable[[Task], Answer]] = {
             "decision": write_decision,
             "latest": write_latest,
             "page": write_page,
+            "mask-answer": write_mask,
             "chart": draw_chart,
             "comparison": draw_comparison,
         }
@@ -174,6 +180,7 @@ class Engine:
 
     def _inspect(self, task: Task, progress: Progress) -> Answer:
         from epsilens.data import describe_table, infer_schema, likely_label
+        from epsilens.data.description import identity_columns
         from epsilens.data.expressions import compared_as
         from epsilens.document import to_dict
         from epsilens.show.suggestion import suggested_command
@@ -188,6 +195,7 @@ class Engine:
             suggestion=suggested_command(table, schema, source=task["name"]),
         )
         likely = likely_label(schema)
+        identities, likely_identity = identity_columns(table.frame, schema)
         columns = [
             column.model_copy(update={"categories": _shown(column.categories, task)})
             for column in document.columns
@@ -205,6 +213,8 @@ class Engine:
             "delimiter": table.delimiter,
             "encoding": table.encoding,
             "likely_label": None if likely is None else likely.name,
+            "identities": identities,
+            "likely_identity": likely_identity,
             "compared_as": [compared_as(table.frame[column.name]) for column in columns],
         }
 
@@ -240,8 +250,10 @@ class Engine:
                     positive=self._positive(task, table, question),
                     declared=question.declared,
                     regularisation=question.regularisation,
+                    identity=question.identity,
                 )
-            study.fitted()
+            if question.identity is None:  # masking trains models of its own
+                study.fitted()
             _keep(self.studies, key, study)
         return question, self.studies[key]
 
@@ -276,6 +288,8 @@ class Engine:
 
         with _noted() as notes:
             question, study = self._study(task)
+            if question.identity is not None:
+                return _before_masking(question, study)
             if not question.is_linear:
                 return _trained_again(question, study)
             asked = _asked(question)
@@ -304,6 +318,15 @@ class Engine:
                 progress=_worded(progress, "{}"),
             )
         return {"document": _told(result.document, notes, task)}
+
+    def _mask(self, task: Task, progress: Progress) -> Answer:
+        """Find the columns that identify people and that the model can spare."""
+        from epsilens.study import find_mask
+
+        with _noted() as notes:
+            question, study = self._study(task)
+            _, found = find_mask(study, alpha=question.alpha, progress=_worded(progress, "{}"))
+        return {"document": _told(found.document, [*study.prepared.notes, *notes], task)}
 
     def _attack(self, task: Task, progress: Progress) -> Answer:
         """Attack models at every budget, then try the mechanisms that are compared."""
@@ -363,6 +386,20 @@ def _trained_again(question: Question, study: Study) -> Answer:
     study.read_domains(warn=False)
     baseline = study.fitted().baseline_
     return {"document": None, "is_cost": False, "has_probabilities": baseline.is_classifier}
+
+
+def _before_masking(question: Question, study: Study) -> Answer:
+    """Refuse at once what masking would refuse after a while; nothing is known yet."""
+    from epsilens._validate import require_extra
+    from epsilens.study import check_people
+
+    require_extra("explain", "finding the columns that identify people", "shap")
+    if question.weight is not None or question.model == "ridge":
+        name = "weight" if question.weight is not None else "model"
+        given = getattr(question, name)
+        raise InputError(f"masking takes no {setting(name, given)}. Choose another, or none.")
+    check_people(study)
+    return {"document": None, "is_cost": False}
 
 
 def _asked(question: Question) -> dict[str, Any]:
@@ -430,7 +467,7 @@ def _shown(categories: list[str] | None, task: Task) -> list[str] | None:
 def _model(key: str) -> list[object]:
     """Return what the model of a study depends on: all of its key that is not about groups and budgets."""
     seen, asked = json.loads(key)
-    beside = {"groups", "epsilon", "declared", "trust"}
+    beside = {"groups", "epsilon", "declared", "trust", "alpha"}
     return [seen, {k: v for k, v in asked.items() if k not in beside}]
 
 

@@ -122,11 +122,44 @@ def write_page(task: Task) -> Answer:
 
 def draw_chart(task: Task) -> Answer:
     """Return the chart of a study as a picture."""
-    from epsilens.show.decision import document_chart
+    from epsilens.show import document_chart, mask_chart
 
+    if "mask" in task:
+        return _picture(mask_chart(cast(Any, load_document(task["mask"]))), task["format"])
     document, recommendation = latest_of(task)
     accepted: Any = None if recommendation is None else recommendation["max_loss_increase"]
     return _picture(document_chart(document, max_loss_increase=accepted), task["format"])
+
+
+def write_mask(task: Task) -> Answer:
+    """Return what the page shows of a mask: sentences, columns, accuracies, notes and the chart."""
+    from epsilens.document.view import view
+    from epsilens.document.wording import percent_text, sentence_case
+    from epsilens.show import mask_chart
+
+    document = cast(Any, load_document(task["mask"]))
+    shown = view(document)
+    chart = mask_chart(document, width=task["width"], height=task["width"] // 2)
+    # How many features are masked stands in the first sentence.
+    table = shown.tables[0].select(("masking", "utility_accuracy", "identity_accuracy"))
+    return {
+        "sentences": list(shown.sentences),
+        # The name of a column stays as it is.
+        "notes": [
+            note.text if note.has_names else sentence_case(note.text) for note in document.notes
+        ],
+        "masked": document.masked,
+        "kept": document.kept,
+        "utility_kept": percent_text(document.utility_kept),
+        "privacy_kept": percent_text(document.privacy_kept),
+        "accuracies": {
+            "title": table.title,
+            "notes": list(table.notes),
+            "headings": table.titles,
+            "lines": [[row.text for row in line.rows] for line in table.lines],
+        },
+        "chart": base64.b64decode(_picture(chart, "svg")["content"]).decode("utf-8"),
+    }
 
 
 def draw_comparison(task: Task) -> Answer:

@@ -43,9 +43,9 @@ Encoding = (
     Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,30}$"), AfterValidator(_of_letters)]
     | None
 )
-JobKind = Literal["cost", "attack"]
+JobKind = Literal["cost", "attack", "mask"]
 JobState = Literal["waiting", "running", "done", "failed", "cancelled", "interrupted"]
-Stage = Literal["preview", "cost", "decision"]
+Stage = Literal["preview", "cost", "decision", "mask"]
 ModelChoice = Literal[
     "logistic",
     "ridge",
@@ -89,7 +89,8 @@ class Question(TableReading):
 
     Everybody may know which answers of a `declared` column are possible: those in the data. `trust` says who
     may see the true answers. `test` is another table, with the test data. The server sets `own_model`, as
-    MODULE:NAME, and `has_probabilities`, whether the model gives any.
+    MODULE:NAME, and `has_probabilities`, whether the model gives any. With `identity`, the column that says
+    whose record it is, the question is which columns to mask: the share `alpha` of what identifies must go.
     """
 
     label: Name
@@ -109,6 +110,8 @@ class Question(TableReading):
     test_share: Annotated[float, Field(gt=0, lt=1)] = 0.25
     model: ModelChoice = "logistic"
     own_model: Name | None = None
+    identity: Name | None = None
+    alpha: Annotated[float, Field(gt=0, lt=1)] = 0.2
     has_probabilities: bool = True
     regularisation: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     correction: Literal["none", "forward"] = "none"
@@ -123,7 +126,15 @@ class Question(TableReading):
     @property
     def has_attack(self) -> bool:
         """Whether an attack is measured: it needs probabilities, of a model without correction."""
-        return self.model != "ridge" and self.has_probabilities and self.correction == "none"
+        is_attackable = self.has_probabilities and self.correction == "none"
+        return is_attackable and self.model != "ridge" and self.identity is None
+
+    @property
+    def jobs(self) -> frozenset[JobKind]:
+        """The long work that the question leads to."""
+        if self.identity is not None:
+            return frozenset({"mask"})
+        return frozenset({"cost", "attack"} if self.has_attack else {"cost"})
 
     @property
     def is_linear(self) -> bool:
@@ -263,6 +274,7 @@ class Session(Message):
     suffixes: list[str]
     given: Identifier | None
     models: list[ModelChoice]
+    can_mask: bool
 
 
 class EntranceQuestion(Message):

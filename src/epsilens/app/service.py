@@ -121,6 +121,7 @@ class PageService:
             suffixes=list(uploads.SUFFIXES),
             given=self.given,
             models=self._models(),
+            can_mask=find_spec("shap") is not None,
         )
 
     def _models(self) -> list[ModelChoice]:
@@ -295,13 +296,18 @@ class PageService:
         return self.store.change_study(id, name=name, limits=limits)
 
     def start_job(self, id: str, kind: JobKind) -> Job:
-        """Begin the cost or the attack of a study."""
-        if kind == "attack" and not self.study(id).question.has_attack:
+        """Begin the long work of a study."""
+        question = self.study(id).question
+        if kind not in question.jobs and (kind == "mask" or question.identity is not None):
+            expected = " or ".join(sorted(question.jobs))
+            raise InputError(
+                f"a job of this study must be {expected}, got {kind}. Ask another question for that."
+            )
+        if kind not in question.jobs:
             raise InputError(
                 "an attack must have the probabilities of a model without correction to go "
                 f"by. Ask for a column of answers, without {setting('correction')}."
             )
-        self.study(id)
         return self.jobs.start(id, kind)
 
     def delete_study(self, id: str) -> None:
@@ -319,18 +325,25 @@ class PageService:
 
     def stage(self, id: str) -> Stage:
         """Say how far the answer has come."""
+        if self.study(id).question.identity is not None:
+            return "mask"
         kinds = self.store.document_kinds(id)
         if {"cost", "risk"} <= kinds:
             return "decision"
         return "cost" if "cost" in kinds else "preview"
 
-    def _unanswered(self, id: str) -> str | None:
-        """Say why the preview of a study is not shown; None if it can be."""
+    def _unanswered(self, id: str, stage: Stage) -> str | None:
+        """Say why the first answer of a study is not shown; None if it can be."""
         from epsilens.document import WhatIfDocument, load_document
         from epsilens.document.clauses import failed_check
         from epsilens.document.wording import budget_text, nearest_cell
 
-        if "preview" not in self.store.document_kinds(id):
+        kinds = self.store.document_kinds(id)
+        if stage == "mask":
+            return None if "mask" in kinds else "Models are trained and explained first."
+        if stage != "preview":
+            return None
+        if "preview" not in kinds:
             return "No estimate yet: this model is trained again at a few budgets."
         preview = load_document(self.document(id, "preview"))
         assert isinstance(preview, WhatIfDocument)  # noqa: S101
@@ -357,7 +370,7 @@ class PageService:
             limits=study.limits,
             has_attack=study.question.has_attack,
             stage=stage,
-            unanswered=self._unanswered(study.id) if stage == "preview" else None,
+            unanswered=self._unanswered(study.id, stage),
             revision=study.revision,
             jobs=[self.jobs.view(job) for job in self.store.jobs(study.id)],
             created=study.created,
@@ -368,6 +381,10 @@ class PageService:
     def _latest(self, study: StoredStudy) -> dict[str, Any]:
         """Return what is needed to show a study as far as it has come."""
         stage = self.stage(study.id)
+        if stage == "mask":
+            raise InputError(
+                "a study of columns that identify people has no report and no ε. Save its chart or numbers."
+            )
         table = self.store.table(study.table_id)
         cost = self.store.document(study.id, "preview" if stage == "preview" else "cost")
         if cost is None:
@@ -406,8 +423,16 @@ class PageService:
 
     def chart(self, id: str, format: Literal["png", "svg"]) -> bytes:
         """Return the chart of a study as a picture."""
-        task = {"task": "chart", "format": format, **self._latest(self.study(id))}
+        study = self.study(id)
+        is_mask = self.stage(id) == "mask"
+        drawn = {"mask": self.document(id, "mask")} if is_mask else self._latest(study)
+        task = {"task": "chart", "format": format, **drawn}
         return base64.b64decode(self.helper.ask(task)["content"])
+
+    def mask_answer(self, id: str, *, width: int) -> dict[str, Any]:
+        """Return what the page shows of a mask."""
+        task = {"task": "mask-answer", "mask": self.document(id, "mask"), "width": width}
+        return self.helper.ask(task)
 
     def comparison_chart(
         self, ids: list[str], format: Literal["png", "svg"], *, width: int, titled: bool

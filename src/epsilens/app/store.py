@@ -235,7 +235,7 @@ class Store:
                 (
                     found,
                     table_id,
-                    name or f"study {number}: {', '.join(question.protected)}",
+                    name or f"study {number}: {_named(question)}",
                     question.model_dump_json(),
                     limits.model_dump_json(),
                     is_anonymous,
@@ -407,6 +407,13 @@ def _remove(path: Path) -> None:
     """Remove a folder of ours; a file or a link in its place is not ours."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _named(question: Question) -> str:
+    """Return what a study is called after: its protected columns, or whom its mask is to hide."""
+    if question.identity is not None:
+        return f"columns that identify {question.identity}"
+    return ", ".join(question.protected)
 
 
 def _only(rows: list[sqlite3.Row], what: str) -> sqlite3.Row:

@@ -43,6 +43,8 @@ FIELDS = {
     "shadow_models": "the number of attacked models",
     "random_state": "the seed",
     "seed": "the seed",
+    "identity": "the column that names people",
+    "alpha": "the share of what identifies people that must go",
     "test_share": "the share set aside for testing",
     "dependent_groups": "allow groups that give the answer away",
 }

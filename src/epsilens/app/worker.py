@@ -16,8 +16,9 @@ import threading
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, get_args
 
+from epsilens.app.questions import JobKind
 from epsilens.app.uploads import TooLargeError
 from epsilens.errors import (
     EstimateNotTrustworthyError,
@@ -125,8 +126,8 @@ def main() -> None:
     while True:
         task = tasks.get()
         try:
-            # Cost and attack train many models at once: they may take what there is.
-            if "path" in task and task["task"] not in {"cost", "attack"}:
+            # Jobs train many models at once: they may take what there is.
+            if "path" in task and task["task"] not in get_args(JobKind):
                 for path in filter(None, (task["path"], task.get("test_path"))):
                     sizes[path] = _size(path)
                 bound_memory(sum(sizes.values()))

@@ -18,6 +18,7 @@ from epsilens.cli.options import (
 from epsilens.cli.output import Output
 from epsilens.errors import InputError
 from epsilens.notes import Note
+from epsilens.study import MASKING_SECONDS, find_mask
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from epsilens.document import MaskDocument
 
 
-SECONDS = 60.0
-"""The time that masking takes at most, unless told."""
 _ATTACK = "May ε be larger? (trains and attacks models)"
 
 
@@ -101,7 +100,7 @@ def mask(
             "S",
             min=1,
         ),
-    ] = SECONDS,
+    ] = MASKING_SECONDS,
     epsilon: Annotated[
         str | None,
         option(
@@ -142,15 +141,12 @@ def mask(
     Example: [bold]epsilens mask walking.csv --label activity --identity person --alpha 0.5
     --out mask.png[/bold]
     """
-    import time
-
     from epsilens._validate import as_unit, require_extra
 
     what = f"explaining a model by {explainer.upper()}"
     require_extra("explain", what, explainer)  # before heavy imports
     as_unit(alpha, name="alpha")
     from epsilens.masking.choices import check_method
-    from epsilens.study import mask_study
 
     output.check(
         (".json", ".csv", ".parquet", ".png", ".svg"),
@@ -164,9 +160,10 @@ def mask(
         progress(0, 1, "reading the table")
         prepared = asked.prepared
         progress(1, 1, "reading the table")
-        started = time.perf_counter()
-        study = mask_study(asked, seconds=seconds, progress=progress)
-        found = study.choose(
+        study, found = find_mask(
+            asked,
+            seconds=seconds,
+            progress=progress,
             alpha=alpha,
             explainer=explainer,
             scope=scope,
@@ -174,9 +171,6 @@ def mask(
             share=share,
             keep=comma_list(keep),
             max_rows=max_rows,
-            random_state=output.seed,
-            seconds=max(seconds - (time.perf_counter() - started), 1.0),
-            progress=progress,
         )
         if grid is not None and delta is not None:
             # With and without the masked columns, unless none or all are masked.
@@ -192,14 +186,8 @@ def mask(
             else:
                 said = "ε was not compared: there are no features to compare with and without."
                 not_compared.append(Note("epsilon-not-compared", said))
-    origin = found.document.provenance
-    settings = origin.settings | {"label": label, "identity": identity}
-    document = found.document.model_copy(
-        update={
-            "notes": [*found.document.notes, *not_compared],
-            "provenance": origin.model_copy(update={"settings": settings}),
-        }
-    )
+    notes = [*found.document.notes, *not_compared]
+    document = found.document.model_copy(update={"notes": notes})
     document = output.settle(document, prepared.notes)
     from epsilens.show import mask_chart
 

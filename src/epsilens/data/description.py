@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from epsilens.notes import Note
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from epsilens.data.files import TableFile
     from epsilens.data.schema import Column, Schema
     from epsilens.document import InspectDocument
@@ -18,6 +20,21 @@ MOST_NAMED_CATEGORIES = 8
 
 NEEDS_BINS = "needs --bins"
 
+_PERSON_NAMES = (
+    *("person", "subject", "participant", "patient", "respondent", "individual", "user", "member"),
+    *(
+        "client",
+        "customer",
+        "student",
+        "employee",
+        "volunteer",
+        "proband",
+        "kunde",
+        "personne",
+        "sujet",
+    ),
+)
+"""Words for people: the last word of a column that says whose record it is."""
 _LABEL_NAMES = ("label", "target", "outcome", "class", "response", "answer", "y")
 
 
@@ -123,6 +140,36 @@ def likely_label(schema: Schema) -> Column | None:
         if column.name.lower() in _LABEL_NAMES:
             return column
     return next(reversed([*codes, *few, *binary]), None)
+
+
+def identity_columns(frame: pd.DataFrame, schema: Schema) -> tuple[list[str], str | None]:
+    """Name the columns that can say whose record it is, and the one that is called so, if any.
+
+    Each of at least three people has two records or more on average. Numbers with a fraction name nobody.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from epsilens.data import infer_schema
+    >>> frame = pd.DataFrame({"person": [1, 1, 2, 2, 3, 3], "step": [0.5, 0.5, 0.7, 0.7, 0.9, 0.9],
+    ...                       "visit": list("abcdef")})
+    >>> identity_columns(frame, infer_schema(frame))
+    (['person'], 'person')
+    """
+    from epsilens.data.schema import is_identifier_name
+
+    fitting = [
+        column.name
+        for column in schema.columns
+        if 3 <= column.n_distinct <= (schema.n_rows - column.n_missing) / 2
+        and not (frame[column.name].dtype.kind == "f" and (frame[column.name] % 1 > 0).any())
+    ]
+    likely = (
+        name
+        for name in fitting
+        if is_identifier_name(name, "text") or name.lower().split("_")[-1] in _PERSON_NAMES
+    )
+    return fitting, next(likely, None)
 
 
 def likely_number(schema: Schema) -> tuple[Column, Column] | None:

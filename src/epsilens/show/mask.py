@@ -12,7 +12,17 @@ from numpy.typing import ArrayLike
 from epsilens._validate import as_count
 from epsilens.document import MaskDocument
 from epsilens.errors import InputError
-from epsilens.show.look import ACCENT, DASHES, FONT, INK, dressed, panel_title, subtitle, value_axis
+from epsilens.show.look import (
+    ACCENT,
+    DASHES,
+    FONT,
+    INK,
+    dressed,
+    folded,
+    panel_title,
+    subtitle,
+    value_axis,
+)
 
 if TYPE_CHECKING:
     import altair as alt
@@ -64,9 +74,11 @@ def mask_chart(document: MaskDocument, *, width: int = 560, height: int = 300) -
     panels: list[Any] = [_features(alt, document, width, height)]
     if document.curve:
         panels.append(_curve(alt, document, width, height * 2 // 3))
+    # Letters of a title are larger than those that `folded` counts with.
+    title = folded(["Which features identify, and which serve the task"], 0.73 * width)
     chart = alt.vconcat(*panels, spacing=28).properties(
         title=alt.TitleParams(
-            text="Which features identify, and which serve the task",
+            text=title if len(title) > 1 else title[0],
             subtitle=subtitle(
                 [
                     f"{len(document.masked):,} of {len(document.features):,} "

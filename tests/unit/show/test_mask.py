@@ -50,6 +50,12 @@ def test_features_and_curve_are_drawn(tmp_path):
     assert len(mask_chart(made(curve=False)).to_dict()["vconcat"]) == 1
 
 
+def test_a_title_that_is_longer_than_a_narrow_chart_is_folded():
+    assert isinstance(mask_chart(made()).to_dict()["title"]["text"], str)
+    lines = mask_chart(made(), width=250).to_dict()["title"]["text"]
+    assert lines == ["Which features identify,", "and which serve the task"]
+
+
 def test_of_many_features_the_masked_are_named(tmp_path):
     text = save_chart(mask_chart(made(60)), tmp_path / "mask.svg").read_text()
     assert ">f0<" in text

@@ -89,6 +89,13 @@ export function make(tag, properties = {}, ...parts) {
   return made;
 }
 
+// A chart as real text in the page, without a ground of its own.
+export function place(svg, where) {
+  const drawn = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
+  drawn.querySelector("rect")?.remove();
+  where.replaceChildren(document.importNode(drawn, true));
+}
+
 export function alarm(message) {
   byId("alarm").hidden = message === null;
   byId("alarm").textContent = message ?? "";

@@ -18,7 +18,7 @@ let uploaded = new Set();
 
 // By column in maps: a column may be called `constructor`.
 function fresh(table = "") {
-  return { table, columns: [], comparedAs: new Map(), use: new Map(), bins: new Map(), groups: [], protect: [], declared: [], label: "" };
+  return { table, columns: [], comparedAs: new Map(), use: new Map(), bins: new Map(), groups: [], protect: [], declared: [], label: "", identities: [], identity: "", maskLabel: "" };
 }
 
 // --- Tables ---
@@ -110,6 +110,8 @@ async function look({ isNew = false } = {}) {
     sayReading(found);
     byId("columns-words").textContent = `${state.columns.length} columns, ${found.document.rows} rows`;
     byId("remarks").replaceChildren(...found.document.warnings.map((text) => make("li", {}, text)));
+    state.identities = found.identities;
+    if (isNew) state.identity = found.likely_identity ?? "";
     if (isNew || !state.columns.some((column) => column.name === state.label)) {
       state.label = found.likely_label ?? "";
       state.protect = state.label ? [state.label] : [];
@@ -197,6 +199,36 @@ function paint() {
   paintGroups();
   paintSchema();
   paintChoices();
+  paintMasking();
+}
+
+// --- Which columns give people away ---
+
+function paintMasking() {
+  const hasColumn = state.identities.length > 0;
+  byId("masking-missing").hidden = session.can_mask;
+  byId("masking-none").hidden = hasColumn || !session.can_mask;
+  byId("masking-choices").hidden = !hasColumn || !session.can_mask;
+  const isUsed = (name) => state.use.get(name) !== "out";
+  if (!state.identities.includes(state.identity) || !isUsed(state.identity)) state.identity = "";
+  const labels = used().filter((column) => ["binary", "categorical"].includes(column.kind) && column.name !== state.identity).map((column) => column.name);
+  state.maskLabel = [state.maskLabel, state.label, labels.at(-1)].find((name) => labels.includes(name)) ?? "";
+  const people = state.identities.filter((name) => isUsed(name) && name !== state.maskLabel);
+  const option = (chosen) => (name) => new Option(name, name, false, name === chosen);
+  byId("identity").replaceChildren(new Option("choose a column", ""), ...people.map(option(state.identity)));
+  byId("mask-label").replaceChildren(...labels.map(option(state.maskLabel)));
+}
+
+function find() {
+  clearRefusal();
+  if (state.isUnread) { say("finding", "The table cannot be read as asked; correct that first.", true); return; }
+  if (!state.identity) { say("finding", "Choose the column that names people.", true); byId("identity").focus(); return; }
+  if (hasWrongField()) { say("finding", "Correct the field that is marked.", true); return; }
+  const masked = {
+    label: state.maskLabel, identity: state.identity, alpha: (number("alpha") ?? 20) / 100,
+    model: byId("model").value, protect: [], declared: [], positive: null, groups: [], weight: null, correction: "none",
+  };
+  submit({ ...question(), ...masked }, {}, { button: "find", note: "finding", remedies: "finding-remedies", words: "Reading the table …", again: find });
 }
 
 // --- More choices ---
@@ -214,7 +246,7 @@ function fillModels() {
   byId("model").replaceChildren(...session.models.filter((name) => name in MODELS).map((name) => new Option(MODELS[name], name)));
 }
 
-const USUAL = { model: LINEAR, trust: "curator", test: "", "max-loss-kind": "mistakes", "max-rate-kind": "advantage", missing: "auto", weight: "", "test-share": "25", regularisation: "", seed: "0", correction: false, epsilon: "0.1:10:30", "shadow-models": "128", "allow-dependent": false, "max-loss": "", "max-rate": "", "study-name": "", "positive-typed": "" };
+const USUAL = { model: LINEAR, trust: "curator", test: "", "max-loss-kind": "mistakes", "max-rate-kind": "advantage", missing: "auto", weight: "", "test-share": "25", regularisation: "", seed: "0", correction: false, epsilon: "0.1:10:30", "shadow-models": "128", alpha: "20", "allow-dependent": false, "max-loss": "", "max-rate": "", "study-name": "", "positive-typed": "" };
 
 function fillChoices(chosen = {}) {
   for (const [id, usual] of Object.entries(USUAL)) {
@@ -232,7 +264,6 @@ function paintChoices() {
   state.weight = null;
   const linear = [...byId("model").options].find((option) => option.value === LINEAR);
   if (linear) linear.text = isNumber() ? "ridge regression" : MODELS[LINEAR];
-  paintMask();
   const isCorrected = byId("correction").checked && isLinear() && !isNumber();
   const said = [
     [isNumber(), "A number is predicted: only the cost of randomised response is shown."],
@@ -250,14 +281,6 @@ function paintChoices() {
   byId("correction-part").hidden = isNumber() || !isLinear() || !state.protect.includes(state.label);
   byId("regularisation-part").hidden = !isLinear();
   paintHeading();
-}
-
-// Whose record it is says a column of identifiers, if there is one.
-function paintMask() {
-  const typed = (text) => (/^[\w.-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-  const table = byId("table").selectedOptions[0]?.text ?? "";
-  const identity = state.columns.find((column) => column.kind === "identifier")?.name;
-  byId("mask-command").textContent = `epsilens mask ${typed(table)} --label ${typed(state.label)} --identity ${identity ? typed(identity) : "COLUMN"}`;
 }
 
 // What the limit on the cost is in says which numbers it can be.
@@ -384,72 +407,77 @@ function addBuilt() {
 
 // A refusal stands beside the button until something is changed.
 function clearRefusal() {
-  say("going", "");
-  byId("remedies").replaceChildren();
+  for (const note of ["going", "finding"]) say(note, "");
+  for (const place of ["remedies", "finding-remedies"]) byId(place).replaceChildren();
 }
 
-async function go() {
+function question() {
+  return {
+    ...reading(),
+    label: state.label,
+    protect: state.protect,
+    declared: state.declared.filter((name) => state.protect.includes(name)),
+    positive: byId("positive-part").hidden ? null : byId(byId("positive").hidden ? "positive-typed" : "positive").value.trim() || null,
+    groups: state.groups,
+    allow_dependent_groups: byId("allow-dependent").checked,
+    drop: [...state.use.keys()].filter((name) => state.use.get(name) === "out"),
+    missing: byId("missing").value,
+    weight: byId("weight").value || null,
+    trust: byId("trust").value,
+    test: byId("test").value || null,
+    test_share: (number("test-share") ?? 25) / 100,
+    model: isLinear() && isNumber() ? "ridge" : byId("model").value,
+    regularisation: isLinear() ? number("regularisation") : null,
+    correction: byId("correction").checked && !byId("correction-part").hidden ? "forward" : "none",
+    epsilon: epsilonGrid(),
+    shadow_models: number("shadow-models") ?? 128,
+    seed: number("seed") ?? 0,
+  };
+}
+
+function go() {
   clearRefusal();
   if (state.isUnread) { say("going", "The table cannot be read as asked; correct that first.", true); return; }
   if (!state.protect.length) { say("going", "Choose at least one column to protect.", true); return; }
   if (hasWrongField()) { say("going", "Correct the field that is marked.", true); return; }
   const [cost, gain] = [number("max-loss"), number("max-rate")];
   const [costIs, gainIs] = [byId("max-loss-kind").value, byId("max-rate-kind").value];
-  const asked = {
-    table: state.table,
-    name: byId("study-name").value.trim(),
-    question: {
-      ...reading(),
-      label: state.label,
-      protect: state.protect,
-      declared: state.declared.filter((name) => state.protect.includes(name)),
-      positive: byId("positive-part").hidden ? null : byId(byId("positive").hidden ? "positive-typed" : "positive").value.trim() || null,
-      groups: state.groups,
-      allow_dependent_groups: byId("allow-dependent").checked,
-      drop: [...state.use.keys()].filter((name) => state.use.get(name) === "out"),
-      missing: byId("missing").value,
-      weight: byId("weight").value || null,
-      trust: byId("trust").value,
-      test: byId("test").value || null,
-      test_share: (number("test-share") ?? 25) / 100,
-      model: isLinear() && isNumber() ? "ridge" : byId("model").value,
-      regularisation: isLinear() ? number("regularisation") : null,
-      correction: byId("correction").checked && !byId("correction-part").hidden ? "forward" : "none",
-      epsilon: epsilonGrid(),
-      shadow_models: number("shadow-models") ?? 128,
-      seed: number("seed") ?? 0,
-    },
-    limits: {
-      [costIs === "loss" ? "max_loss_increase" : "max_accuracy_loss"]: cost === null || costIs === "loss" ? cost : cost / 10,
-      [gainIs === "rate" ? "max_attack_rate" : "max_advantage"]: gain === null ? null : gain / 100,
-    },
+  const limits = {
+    [costIs === "loss" ? "max_loss_increase" : "max_accuracy_loss"]: cost === null || costIs === "loss" ? cost : cost / 10,
+    [gainIs === "rate" ? "max_attack_rate" : "max_advantage"]: gain === null ? null : gain / 100,
   };
-  byId("go").disabled = true;
-  say("going", "Training the model once …");
+  submit(question(), limits, { button: "go", note: "going", remedies: "remedies", words: "Training the model once …", again: go });
+}
+
+// A refusal stands beside the button that was pressed.
+async function submit(question, limits, { button, note, remedies, words, again }) {
+  const asked = { table: state.table, name: byId("study-name").value.trim(), question, limits };
+  byId(button).disabled = true;
+  say(note, words);
   try {
     const study = await post("/api/studies", asked);
-    say("going", "");
+    say(note, "");
     byId("study-name").value = "";
     location.hash = `#/study/${study.id}`;
   } catch (error) {
     if (asked.table !== state.table) return;
-    say("going", error.message, true);
-    byId("remedies").replaceChildren(...error.remedies.map(remedy));
-    byId("go").disabled = false;
-    if (error.remedies.length) byId("remedies").firstChild.focus(); else lead(error.message);
+    say(note, error.message, true);
+    byId(remedies).replaceChildren(...error.remedies.map((found) => remedy(found, again)));
+    byId(button).disabled = false;
+    if (error.remedies.length) byId(remedies).firstChild.focus(); else lead(error.message);
   } finally {
-    byId("go").disabled = false;
+    byId(button).disabled = false;
   }
 }
 
 // A button that settles missing answers and asks again.
-function remedy({ missing, column, n_rows: rows }) {
+function remedy({ missing, column, n_rows: rows }, again) {
   const words = { drop: `Leave these ${rows} rows out`, category: "Count missing as a category of its own" }[missing] ?? `Leave the column ${column} out`;
   const button = make("button", { type: "button", textContent: words });
   button.addEventListener("click", () => {
     if (missing) byId("missing").value = missing;
     else leaveOut(column);
-    go();
+    again();
   });
   return button;
 }
@@ -465,7 +493,7 @@ const FIELDS = {
   "the column to predict": "label", "the answer that counts as yes": "positive", "the weight of a row": "weight", "missing answers": "missing",
   "the budgets": "epsilon", "the kind of model": "model", "the regularisation": "regularisation", "the seed": "seed", "the share set aside for testing": "test-share",
   "the number of attacked models": "shadow-models", "forward correction": "correction", "the largest acceptable cost": "max-loss", "the test data": "test", "who may see the true answers": "trust",
-  "the attack limit": "max-rate", "the delimiter": "delimiter", "the encoding": "encoding", "allow groups that give the answer away": "allow-dependent",
+  "the attack limit": "max-rate", "the column that names people": "identity", "the share of what identifies people that must go": "alpha", "the delimiter": "delimiter", "the encoding": "encoding", "allow groups that give the answer away": "allow-dependent",
 };
 
 function lead(message) {
@@ -485,13 +513,13 @@ async function recall(id) {
     ...fresh(study.table), columns: state.columns, comparedAs: state.comparedAs, label: question.label, weight: question.weight,
     protect: question.protect.length ? question.protect : [question.label], groups: [...question.groups], declared: [...question.declared],
     use: new Map([...question.drop.map((name) => [name, "out"]), ...question.categorical.map((name) => [name, "categories"]), ...Object.keys(question.bins).map((name) => [name, "bins"])]),
-    bins: new Map(Object.entries(question.bins)),
+    bins: new Map(Object.entries(question.bins)), identities: state.identities, identity: question.identity ?? state.identity, maskLabel: question.identity ? question.label : "",
   };
   if (session.anonymous) state.groups = [];
   setReading(question);
   fillChoices({
     model: session.models.includes(question.model) && question.model in MODELS ? question.model : LINEAR,
-    missing: question.missing, "test-share": Number((100 * question.test_share).toFixed(6)), regularisation: question.regularisation ?? "", seed: question.seed,
+    missing: question.missing, "test-share": Number((100 * question.test_share).toFixed(6)), regularisation: question.regularisation ?? "", alpha: percent(question.alpha, 100), seed: question.seed,
     correction: question.correction === "forward", epsilon: question.epsilon, "shadow-models": question.shadow_models, "allow-dependent": question.allow_dependent_groups,
     trust: question.trust, test: question.test ?? "",
     "max-loss-kind": limits.max_loss_increase === null ? "mistakes" : "loss", "max-loss": limits.max_loss_increase ?? percent(limits.max_accuracy_loss, 10),
@@ -499,6 +527,7 @@ async function recall(id) {
   });
   await look();
   if (question.positive && !byId("positive").hidden) byId("positive").value = question.positive;
+  if (question.identity) byId("find").focus();
 }
 
 function wire() {
@@ -532,9 +561,13 @@ function wire() {
     addGroup(byId("group-name").value.trim() || expression.slice(0, 80), expression);
   });
   byId("go").addEventListener("click", go);
+  byId("find").addEventListener("click", find);
+  for (const [id, part] of [["identity", "identity"], ["mask-label", "maskLabel"]]) {
+    byId(id).addEventListener("change", () => { state[part] = byId(id).value; paintMasking(); });
+  }
   wireFields();
   for (const kind of ["input", "change"]) {
-    byId("asking").addEventListener(kind, () => { if (byId("going").classList.contains("wrong")) clearRefusal(); });
+    byId("asking").addEventListener(kind, () => { if (document.querySelector("#going.wrong, #finding.wrong")) clearRefusal(); });
   }
   byId("group-value").addEventListener("input", () => say("group-note", ""));
   byId("forget-table").addEventListener("click", async () => {

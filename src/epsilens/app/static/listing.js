@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // All studies; some of them side by side.
-import { alarm, byId, get, make, remove, save } from "./api.js";
+import { alarm, byId, get, make, place as put, remove, save } from "./api.js";
 
-const STATES = { preview: "preview only", cost: "cost", decision: "cost, attack and mechanisms" };
+const STATES = { preview: "preview only", cost: "cost", decision: "cost, attack and mechanisms", mask: "columns that identify people" };
 const LETTERS = "ABCD";
 const MOST = LETTERS.length;
 const saves = (row) => {
@@ -47,9 +47,10 @@ async function paint() {
     drop.setAttribute("aria-label", `delete ${study.name}`);
     drop.addEventListener("click", () => forget(study));
     const link = make("a", { href: `#/study/${study.id}`, textContent: study.name });
-    const protect = study.question.protect.length ? study.question.protect : [study.question.label];
+    const isMask = study.stage === "mask";
+    const protect = isMask ? [study.question.identity] : study.question.protect.length ? study.question.protect : [study.question.label];
     const working = study.jobs.some((job) => ["waiting", "running"].includes(job.state)) ? ", working" : "";
-    return make("tr", {}, make("td", {}, box), make("th", { scope: "row" }, link), make("td", {}, protect.join(", ")), make("td", {}, study.table_name), make("td", {}, STATES[study.stage] + working), make("td", {}, drop));
+    return make("tr", {}, make("td", {}, isMask ? "" : box), make("th", { scope: "row" }, link), make("td", {}, protect.join(", ")), make("td", {}, study.table_name), make("td", {}, (isMask && study.unanswered ? "no answer yet" : STATES[study.stage]) + working), make("td", {}, drop));
   }));
   byId("comparing").hidden = studies.length < 2;
   count();
@@ -92,7 +93,7 @@ async function compare() {
   count();
 }
 
-// The chart is real text in the page; what must not stand on one axis is said instead.
+// What must not stand on one axis is said instead.
 async function draw(query) {
   const place = byId("comparison-chart");
   const room = Math.round(place.getBoundingClientRect().width);
@@ -102,9 +103,7 @@ async function draw(query) {
   for (const format of ["png", "svg"]) byId(`compare-${format}`).href = `/api/comparison/chart.${format}?${query}`;
   try {
     const svg = await get(`/api/comparison/chart.svg?${query}&titled=false&width=${Math.max(200, Math.min(760, room - 80))}`);
-    const drawn = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
-    drawn.querySelector("rect")?.remove();
-    place.append(document.importNode(drawn, true));
+    put(svg, place);
     byId("comparison-exports").hidden = false;
   } catch (error) {
     if (error.status !== 422) throw error;

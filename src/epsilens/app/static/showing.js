@@ -2,15 +2,16 @@
 // A study: how far the work is, and its report, which is replaced as better answers arrive.
 import { alarm, byId, get, make, patch, post } from "./api.js";
 import { followChoices, replaceReport, stopReports } from "./frame.js";
+import { hideMask, showMask } from "./mask.js";
 
 const LINEAR = ["logistic", "ridge"];
 // A linear model has an exact cost. Any other is trained again, and its cost is measured at a few budgets.
 const costName = () => (LINEAR.includes(study.question.model) ? "exact cost" : "cost");
 const ATTACK = "attack and mechanisms";
 const worded = (texts) => texts[study.stage].replace("COST", costName());
-const named = (kind) => (kind === "cost" ? costName() : ATTACK);
-const STAGES = { preview: "Preview at a few budgets", cost: "The COST of randomised response has arrived", decision: "The mechanisms are compared." };
-const COMING = { preview: "The preview is being drawn …", cost: "The COST has arrived and is being drawn …", decision: "The comparison of all mechanisms has arrived and is being drawn …" };
+const named = (kind) => ({ cost: costName(), attack: ATTACK, mask: "search for columns" })[kind];
+const STAGES = { preview: "Preview at a few budgets", cost: "The COST of randomised response has arrived", decision: "The mechanisms are compared.", mask: "The columns that identify people are found." };
+const COMING = { preview: "The preview is being drawn …", cost: "The COST has arrived and is being drawn …", decision: "The comparison of all mechanisms has arrived and is being drawn …", mask: "The columns have been found and are being drawn …" };
 const APART = "Cost and attack are both here, but could not be joined: the report says why.";
 const NO_ATTACK = { ridge: "no attack is measured on a model of numbers", forward: "attacks are measured without the correction" };
 const ACTIVE = ["waiting", "running"];
@@ -35,6 +36,7 @@ export async function enter(session, id) {
   shown = drawn = drawnKind = undrawn = null;
   delete document.documentElement.dataset.stage;
   study = null;
+  hideMask();
   byId("jobs").replaceChildren();
   await refresh(id, visit);
 }
@@ -65,7 +67,7 @@ async function refresh(id, mine) {
       if (await begin(id, mine)) wait = SOON;
     } else if (shown !== found.revision) {
       shown = found.revision;
-      replaceReport(`/studies/${id}/page?revision=${found.revision}`, found.limits, keepChoices)
+      draw(found, mine)
         .then((kind) => {
           if (mine !== visit || kind === null) return null;
           [drawn, drawnKind, undrawn] = [found.stage, kind, null];
@@ -89,10 +91,17 @@ async function refresh(id, mine) {
   timer = setTimeout(() => refresh(id, mine), wait);
 }
 
+// Shows what has arrived, and gives what kind of document it is; null if it is no longer wanted.
+async function draw(found, mine) {
+  if (found.stage !== "mask") return replaceReport(`/studies/${found.id}/page?revision=${found.revision}`, found.limits, keepChoices);
+  await showMask(found.id, () => mine === visit);
+  return "mask";
+}
+
 // The long work begins when the first answer is there to be looked at, or cannot be shown. Says whether it did.
 async function begin(id, mine) {
   if (mine !== visit || study.jobs.length > 0) return false;
-  const missing = [...(study.stage === "preview" ? ["cost"] : []), ...(study.has_attack ? ["attack"] : [])];
+  const missing = study.stage === "mask" ? ["mask"] : [...(study.stage === "preview" ? ["cost"] : []), ...(study.has_attack ? ["attack"] : [])];
   for (const kind of missing) await post(`/api/studies/${id}/jobs`, { kind });
   return missing.length > 0;
 }
@@ -110,6 +119,7 @@ function paint(isNew) {
   byId("ask-again").href = `#/again/${study.id}`;
   paintStage();
   const api = `/api/studies/${study.id}`;
+  byId("save-report").hidden = study.stage === "mask";
   byId("save-report").href = `${api}/report.html`;
   byId("save-json").href = `${api}/document.json`;
   for (const format of ["png", "svg"]) byId(`save-${format}`).href = `${api}/chart.${format}`;
@@ -126,7 +136,7 @@ function paintStage() {
   byId("skeleton").hidden = drawn !== null || undrawn !== null;
   byId("skeleton-words").textContent = study.unanswered === null ? "" : `${study.unanswered} ${next()}`;
   if (study.unanswered !== null) {
-    byId("stage-words").textContent = `No answer yet${follows()}`;
+    byId("stage-words").textContent = `No answer yet${follows() || "."}`;
     return;
   }
   byId("stage-words").textContent = undrawn ?? (drawn !== study.stage ? worded(COMING) : isApart ? APART : worded(STAGES) + follows());
@@ -134,16 +144,17 @@ function paintStage() {
 
 // When an answer can be expected that takes the place of one that failed its checks.
 function next() {
-  const job = study.jobs.findLast((one) => one.kind === "cost");
-  if (job && !ACTIVE.includes(job.state)) return `Resume the ${costName()} to get one.`;
+  const kind = study.stage === "mask" ? "mask" : "cost";
+  const job = study.jobs.findLast((one) => one.kind === kind);
+  if (job && !ACTIVE.includes(job.state)) return `Resume the ${named(kind)} to get one.`;
   const pace = job ? left(job.seconds_left) : "";
-  const planned = LINEAR.includes(study.question.model) ? "it is planned to take at most a minute" : "it takes minutes";
-  return pace ? `The ${costName()} is on its way: ${pace}.` : `The ${costName()} is on its way; ${planned}.`;
+  const planned = kind === "mask" || LINEAR.includes(study.question.model) ? "it is planned to take at most a minute" : "it takes minutes";
+  return pace ? `The ${named(kind)} is on its way: ${pace}.` : `The ${named(kind)} is on its way; ${planned}.`;
 }
 
 // What is still to come, and whether it is on its way.
 function follows() {
-  if (study.stage === "decision") return "";
+  if (["decision", "mask"].includes(study.stage)) return "";
   const isComing = !study.jobs.length || study.jobs.some((job) => ACTIVE.includes(job.state));
   if (!study.has_attack) {
     const why = NO_ATTACK[study.question.model] ?? NO_ATTACK[study.question.correction] ?? NO_ATTACK.ridge;
