@@ -61,6 +61,9 @@ globalThis.firstScreen = (() => {
   }
 
   function restore() {
+    // The chart is in the unit of the limit.
+    const choice = cost?.dataset.kind === first.costKind ? null : document.querySelector(`input[name=outcome][value=${page.limits.outcome}]`);
+    if (choice) { choice.checked = true; choice.dispatchEvent(new Event("change", { bubbles: true })); }
     setCostKind(first.costKind, first.cost);
     if (attackKind) attackKind.value = first.attackKind;
     if (attack) attack.value = first.attack;
