@@ -4,6 +4,8 @@
 globalThis.firstScreen = (() => {
   const page = JSON.parse(document.getElementById("page-data").textContent);
   const byId = (id) => document.getElementById(id);
+  // Inside the page of `epsilens serve` there is a strip above.
+  document.documentElement.classList.toggle("framed", globalThis !== globalThis.top);
   const [cost, attack, attackKind] = ["accepted", "feared", "feared-kind"].map(byId);
   const first = { cost: page.limits.cost, costKind: page.limits.cost_kind, attack: page.limits.attack, attackKind: page.limits.attack_kind };
   const told = [];
