@@ -311,7 +311,7 @@ def preview_others(
         ]
         if not plans:
             continue
-        more = [
+        between = [
             kind.plan(task, epsilon=epsilon, delta=delta, protects=comparison.protects)
             for epsilon in (_between(kind, task) if budgets is None else ())
             if epsilon not in grid
@@ -320,7 +320,7 @@ def preview_others(
             # With draws of their own: further budgets change nothing at the others.
             previews = [
                 preview
-                for part, own in ((plans, [seed, place]), (more, [seed, place, 1]))
+                for part, own in ((plans, [seed, place]), (between, [seed, place, 1]))
                 if part
                 for preview in kind.preview(
                     task, part, generator=np.random.default_rng(own), progress=progress

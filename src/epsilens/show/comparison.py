@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from epsilens.document import DecisionDocument, RiskDocument, WhatIfDocument
-from epsilens.document.decision import randomising_mechanism
 from epsilens.document.clauses import (
     NOTHING_HIDDEN,
     change_title,
     is_randomised_response,
     unanswered_text,
 )
+from epsilens.document.decision import randomising_mechanism
 from epsilens.document.wording import (
     EVERYBODY,
     Outcome,
@@ -182,9 +182,7 @@ def comparison_chart(
     budgets = sorted({float(row["epsilon"]) for row in [*costs, *guesses]})
     attacked = [study for study in compared if study.risk is not None] if guesses else []
     size = (width, height)
-    parts = [
-        _cost_part(alt, compared, costs, budgets, outcome, size=size, is_lowest=not attacked)
-    ]
+    parts = [_cost_part(alt, compared, costs, budgets, outcome, size=size, is_lowest=not attacked)]
     if attacked:
         parts.append(_guess_part(alt, attacked, guesses, budgets, size=size))
     lines = _recommended_lines(alt, compared)
