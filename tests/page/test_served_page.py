@@ -159,11 +159,14 @@ def fits_the_first_screen(page: Any, report: Any) -> None:
     ):
         page.set_viewport_size({"width": width, "height": height})
         page.evaluate("scrollTo(0, 0)")
+        # The chart of a telephone is another one.
         page.wait_for_function(
-            f"document.querySelector('#frames iframe').getBoundingClientRect().width === {width}"
-        )
-        report.wait_for_function(
-            f"(document.querySelector('#mechanism-chart').clientWidth < 560) === {str(width < 560).lower()}"
+            """isNarrow => {
+                const inside = document.querySelector('#frames iframe').contentDocument;
+                const chart = inside.querySelector('#mechanism-chart svg');
+                return (chart.viewBox.baseVal.width < 480) === isNarrow;
+            }""",
+            arg=width < 480,
         )
         page.evaluate(
             "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"

@@ -239,13 +239,11 @@ def _framed(
         near = [one for one in (line, line - 1, line + 1) if 0 <= one < canvas.height]
         any(_write_beside(canvas, one, column, mark.label, signs) for one in near)
     if axes.limit is not None:
-        # As far to the right as nothing else stands.
-        line, ours_too = canvas.line(axes.up(axes.limit)), " limit "
-        starts = range(canvas.width - len(ours_too), -1, -1)
-        free = signs.cost_limit * len(ours_too)
-        start = next((n for n in starts if "".join(canvas.lines[line][n:]).startswith(free)), None)
-        if start is not None:
-            canvas.write(line, start, ours_too)
+        # As far to the right as nothing else stands, with a space at both ends but for that of the line.
+        line, word = canvas.line(axes.up(axes.limit)), " limit "
+        row = "".join(canvas.lines[line]) + signs.cost_limit
+        if (start := row.rfind(signs.cost_limit * len(word))) >= 0:
+            canvas.write(line, start, word[: canvas.width - start])
     if limit is not None:
         column = canvas.column(limit)
         any(_write_beside(canvas, n, column, ours, signs) for n in range(canvas.height))
