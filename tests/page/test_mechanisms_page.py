@@ -355,6 +355,15 @@ def test_other_limits_do_not_take_the_documents_answer_as_theirs(opened: Any) ->
     assert opened.page.is_hidden("#own-advice")
 
 
+def test_a_window_that_grows_gets_the_chart_of_broad_pages(opened: Any) -> None:
+    page = opened.page
+    for size, is_narrow in ((PHONE, True), (SCREEN, False)):
+        page.set_viewport_size(size)
+        page.wait_for_function(
+            f"(document.querySelector('#mechanism-chart svg').viewBox.baseVal.width < 480) === {str(is_narrow).lower()}"
+        )
+
+
 def test_where_decide_may_find_a_better_budget_is_said(
     opened: Any, build: ModuleType, document: DecisionDocument
 ) -> None:
