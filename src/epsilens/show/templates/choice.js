@@ -144,6 +144,7 @@
     const wanted = `${unit()} ${width()}`;
     if (drawn === wanted) { move(); return; }
     drawn = wanted;
+    place.dataset.width = width();
     const spec = page.mechanism_charts[unit()][width()];
     const result = await vegaEmbed(place, spec, { mode: "vega", renderer: "svg", actions: false, ast: true });
     if (drawn !== wanted) return;
