@@ -103,6 +103,18 @@ def plot(opened: Any) -> dict[str, float]:
     )
 
 
+def ring(opened: Any) -> dict[str, float] | None:
+    """Return where the ring of the chart is; None without one."""
+    return opened.page.evaluate(
+        """() => {
+            const ring = [...document.querySelectorAll("#mechanism-chart .mark-symbol path")]
+                .find((path) => path.getAttribute("stroke-width") === "2.5");
+            const box = ring.getBoundingClientRect();
+            return ring.getAttribute("opacity") === "0" ? null : { x: box.x + box.width / 2, y: box.y + box.height / 2 };
+        }"""
+    )
+
+
 # --- What fits on the first screen ---
 
 
@@ -299,14 +311,27 @@ def test_what_no_mechanism_meets_is_said_as_decide_says_it(
     opened.page.fill("#accepted", "0.1")
     said, facts = opened.page.inner_text("#advice"), opened.page.inner_text("#facts")
     assert said.startswith(
-        "No mechanism meets both limits. The nearest is randomised response at ε = "
+        "No computed budget meets both limits. The nearest is randomised response at ε = "
     )
     wanted = found.recommendation.sentence
-    assert said == wanted.replace("No mechanism that was compared meets", "No mechanism meets")
+    assert said == wanted.replace(
+        "No mechanism that was compared meets", "No computed budget meets"
+    )
+    assert opened.page.inner_text("#within") == (
+        "epsilens decide with these limits tries further budgets and may find one."
+    )
+    # The ring is at what the words and the facts are about.
+    near = re.search(r"at ε = ([\d.]+),", said)[1]
+    assert opened.page.input_value("#look-epsilon") == near
+    assert opened.page.input_value("#look-mechanism") == "randomised-response"
+    assert ring(opened) is not None
     own = open_page(write_report(found, tmp_path / "r.html"), viewport=SCREEN)
     own.page.wait_for_selector("html[data-mechanisms]")
     assert own.page.inner_text("#advice") == wanted
     assert own.page.inner_text("#facts") == facts
+    # Under the limits of the document nothing is to be found beyond it.
+    assert own.page.inner_text("#within") == ""
+    assert own.page.input_value("#look-epsilon") == near
     assert own.open_parts().page.inner_text(".box h3") == "No recommendation"
     assert own.complaints == []
 
@@ -328,6 +353,104 @@ def test_other_limits_do_not_take_the_documents_answer_as_theirs(opened: Any) ->
         "descent at ε = 0.534"
     )
     assert opened.page.is_hidden("#own-advice")
+
+
+def test_a_window_that_grows_gets_the_chart_of_broad_pages(opened: Any) -> None:
+    page = opened.page
+    for size, is_narrow in ((PHONE, True), (SCREEN, False)):
+        page.set_viewport_size(size)
+        page.wait_for_function(
+            f"(document.querySelector('#mechanism-chart svg').viewBox.baseVal.width < 480) === {str(is_narrow).lower()}"
+        )
+
+
+def test_where_decide_may_find_a_better_budget_is_said(
+    opened: Any, build: ModuleType, document: DecisionDocument
+) -> None:
+    """`decide` tries one budget just within the limit on the attack; the page has those that are stored."""
+    page = opened.page
+    more = "Nearest computed budget. epsilens decide with this limit may find a better one."
+    page.fill("#feared", "5")
+    assert page.inner_text("#within") == more
+    # Where a stored budget is at the limit there is no better one.
+    cell = next(
+        one
+        for curve in document.mechanisms
+        for one in curve.cells
+        if curve.mechanism == "noisy-descent" and one.epsilon == pytest.approx(0.534, abs=0.001)
+    )
+    page.fill("#feared", str(math.ceil(1e4 * cell.advantage) / 100))
+    assert solved(opened) == "noisy-descent 0.534"
+    assert page.inner_text("#within") == ""
+    # A limit on the cost is compared with the same budgets by `decide`.
+    page.fill("#feared", "")
+    page.fill("#accepted", "5")
+    assert solved(opened) == answer(build.make_comparison(max_accuracy_loss=0.5))
+    assert page.inner_text("#within") == ""
+    # Randomised response is tried at the budgets of its grid alone.
+    page.fill("#accepted", "")
+    page.fill("#feared", "15")
+    page.select_option("#trust", "nobody")
+    assert solved(opened).startswith("randomised-response")
+    assert page.inner_text("#within") == ""
+
+
+def test_a_mechanism_whose_largest_budget_failed_its_check_is_not_judged(
+    open_page: Callable[..., Any], build: ModuleType, tmp_path: Path
+) -> None:
+    document = build.make_comparison(trust="nobody", max_advantage=0.3)
+
+    def failed_at_the_end(curve: Any) -> Any:
+        *cells, last = curve.cells
+        return curve.model_copy(
+            update={"cells": [*cells, last.model_copy(update={"trusted": False})]}
+        )
+
+    shown = [failed_at_the_end(curve) for curve in document.mechanisms[:1]]
+    document = document.model_copy(update={"mechanisms": [*shown, *document.mechanisms[1:]]})
+    opened = open_page(write_report(document, tmp_path / "r.html"), viewport=SCREEN)
+    page = opened.page
+    assert page.inner_text("#within") == ""
+    page.fill("#feared", "")
+    page.fill("#accepted", "60")
+    assert page.inner_text("#within") == (
+        "The cost of randomised response at ε = 10 is not known, so it is not compared with the limit. "
+        "epsilens decide with this limit measures it."
+    )
+    assert solved(opened).startswith("randomised-response-corrected")
+    page.fill("#accepted", "")
+    page.fill("#feared", "20")
+    assert page.inner_text("#within") == ""
+    assert opened.complaints == []
+
+
+def test_back_to_the_recommendation_is_back_to_its_unit(
+    opened: Any, document: DecisionDocument
+) -> None:
+    page = opened.page
+    page.check("input[value=loss]")
+    page.wait_for_selector("html[data-mechanisms=loss]")
+    page.fill("#accepted", "0.01")
+    page.click("#reset")
+    page.wait_for_selector("html[data-mechanisms=mistakes]")
+    assert page.is_checked("input[value=mistakes]")
+    assert page.inner_text("#accepted-unit") == "more mistakes in 1,000"
+    assert solved(opened) == answer(document)
+    page.fill("#accepted", "5")
+    # The limit is in the unit of the chart, so it has a line there.
+    assert page.locator("[data-grip=cost].unset").count() == 0
+
+
+def test_what_was_compared_says_which_limits_it_is_for(opened: Any) -> None:
+    page = opened.open_parts().page
+    note = page.locator("#part-compared .first-limits")
+    assert note.is_hidden()
+    page.fill("#feared", "25")
+    assert note.inner_text() == (
+        "This list is for the first limits (an advantage of at most 0.1 (our default))."
+    )
+    page.click("#reset")
+    assert note.is_hidden()
 
 
 # --- The same answer as in Python ---

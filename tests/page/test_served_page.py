@@ -151,6 +151,33 @@ def ask(tab: Tab, *, models: int = 32, grid: str = "0.2:10:6") -> str:
     return str(tab.page.url).rpartition("/")[2]
 
 
+def fits_the_first_screen(page: Any, report: Any) -> None:
+    """Check that the answer and its chart are seen without scrolling, on a laptop and on a telephone."""
+    before = page.viewport_size
+    for width, height, parts in (
+        (1280, 800, ("#facts", "#mechanism-picture")),
+        (375, 667, ("#advice", "#mechanism-picture")),
+    ):
+        page.set_viewport_size({"width": width, "height": height})
+        page.evaluate("scrollTo(0, 0)")
+        # The chart of a telephone is another one.
+        page.wait_for_function(
+            """isNarrow => {
+                const inside = document.querySelector('#frames iframe').contentDocument;
+                const chart = inside.querySelector('#mechanism-chart svg');
+                return (chart.viewBox.baseVal.width < 480) === isNarrow;
+            }""",
+            arg=width < 480,
+        )
+        page.evaluate(
+            "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
+        for part in parts:
+            box = report.locator(part).bounding_box()
+            assert box["y"] + box["height"] <= height, (part, width)
+    page.set_viewport_size(before)
+
+
 def test_a_model_that_is_not_linear_is_chosen_trained_again_and_decided_about(
     survey_server: Any, tab: Tab
 ) -> None:
@@ -276,6 +303,7 @@ def test_from_a_file_to_a_decision_by_mouse(
     # As `epsilens decide` prints it, for the file that was uploaded.
     command = decision.text_content("#next-command")
     assert command.startswith("epsilens randomise clinic.csv --protect smokes --epsilon 0.2")
+    fits_the_first_screen(page, decision)
     decision.fill("#accepted", "20")
     grip = decision.locator("[data-grip=cost]")
     grip.scroll_into_view_if_needed()
@@ -934,6 +962,14 @@ def test_two_tabs_see_one_state(
     other.page.wait_for_selector("#comparison-chart svg")
     assert other.page.locator("#comparison thead th").count() == 2
     assert "A · study" in other.page.inner_text("#comparison-chart")
+    rows = other.page.locator("#comparison tbody th").all_inner_texts()
+    assert rows.index("more mistakes in 1,000 there (estimated)") < min(
+        n for n, row in enumerate(rows) if "loss" in row
+    )
+    # The table is wider than the text, and the page is not.
+    other.page.set_viewport_size({"width": 1280, "height": 800})
+    assert other.page.evaluate("document.documentElement.scrollWidth") == 1280
+    other.page.set_viewport_size({"width": 1000, "height": 900})
     with other.page.expect_download() as saved:
         other.page.click("#compare-png")
     assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")

@@ -55,7 +55,7 @@ from epsilens.app.questions import (
 from epsilens.app.service import PageService
 from epsilens.app.store import NotKeptError
 from epsilens.app.surface import FIELDS, PAGE
-from epsilens.app.uploads import StalledError, TooLargeError
+from epsilens.app.uploads import LeftError, StalledError, TooLargeError
 from epsilens.errors import InputError, MissingAnswersError, Remedy
 
 _TYPES = {
@@ -441,7 +441,7 @@ def create_app(service: PageService, gate: Gate, *, warm_up: bool = True) -> Gua
 
     @app.exception_handler(InputError)
     async def refused(request: Request, error: InputError) -> JSONResponse:
-        known = {TooLargeError: 413, StalledError: 408}
+        known = {TooLargeError: 413, StalledError: 408, LeftError: 400}
         remedies = error.remedies if isinstance(error, MissingAnswersError) else ()
         return _failure(known.get(type(error), 422), error.render(PAGE), remedies)
 

@@ -134,7 +134,9 @@ class Engine:
     def _check(self, task: Task, progress: Progress) -> Answer:
         from epsilens.app.uploads import check_content
 
-        check_content(Path(task["path"]), wanted=task["wanted"], largest=task["largest"])
+        check_content(
+            Path(task["path"]), wanted=task["wanted"], largest=task["largest"], name=task["name"]
+        )
         return {}
 
     def _survey(self, task: Task, progress: Progress) -> Answer:

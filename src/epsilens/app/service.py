@@ -155,6 +155,7 @@ class PageService:
             "task": "check",
             "path": str(upload.path),
             "wanted": upload.format,
+            "name": None if self.anonymous else uploads.shown_name(name),
             "largest": uploads.LARGEST_EXPANSION * self.max_upload,
         }
         try:
@@ -498,6 +499,8 @@ class PageService:
                 "n_train": cost["baseline"]["n_train"],
                 "baseline_loss": cost["baseline"]["loss"],
                 "epsilon": at,
+                "accuracy_change": (cell or {}).get("accuracy_change"),
+                "accuracy_change_low": (cell or {}).get("accuracy_change_low"),
                 "loss_change": (cell or {}).get("loss_change"),
                 "loss_change_high": (cell or {}).get("loss_change_high"),
                 "answer_inference_high": (risk or {}).get("answer_inference_high"),

@@ -51,6 +51,10 @@ class TooLargeError(InputError):
     """More was sent than may be."""
 
 
+class LeftError(InputError):
+    """The sender left before the whole file had come."""
+
+
 class StalledError(InputError):
     """A file ceased to arrive."""
 
@@ -117,8 +121,8 @@ async def receive(
     Raises
     ------
     InputError
-        If it is too large, alone or with the others, or ceases to arrive, or its name ends as no
-        table's does.
+        If it is too large, alone or with the others, or ceases to arrive, or its sender leaves, or its
+        name ends as no table's does.
     """
     wanted = _written_as(shown_name(name))
     path = folder / f"{new_id()}.table"
@@ -146,8 +150,12 @@ async def receive(
 
 async def _next(pieces: AsyncIterator[bytes]) -> bytes | None:
     """Return the next piece, or None after the last; wait for it no longer than is reasonable."""
+    from starlette.requests import ClientDisconnect
+
     try:
         return await asyncio.wait_for(anext(pieces, None), LONGEST_PAUSE)
+    except ClientDisconnect:
+        raise LeftError("a file must come whole, but its sender left. Send it again.") from None
     except TimeoutError:
         raise StalledError(
             "the file ceased to arrive, so nothing was kept. Send it again."
@@ -170,7 +178,7 @@ def _check_room(folder: Path, coming: int, max_upload: int) -> None:
         )
 
 
-def check_content(path: Path, *, wanted: str, largest: int) -> None:
+def check_content(path: Path, *, wanted: str, largest: int, name: str | None = None) -> None:
     """Refuse a file that is not what its name says, or that unpacks to more than is reasonable.
 
     Parameters
@@ -180,6 +188,8 @@ def check_content(path: Path, *, wanted: str, largest: int) -> None:
         A `FileKind`.
     largest : int
         Bytes that it may unpack to.
+    name : str, optional
+        What the sender calls it, for messages; None where names are withheld.
     """
     with path.open("rb") as file:
         start = file.read(_LOOKED_AT)
@@ -197,7 +207,7 @@ def check_content(path: Path, *, wanted: str, largest: int) -> None:
     elif found == "excel":
         _check_workbook(path, largest)
     elif found in {"spss", "stata", "sas"}:
-        _check_statistics_file(path, found, largest)
+        _check_statistics_file(path, found, largest, what=repr(name) if name else "the file")
     elif start.startswith(b"FEA1"):
         return  # the first version of feather is not compressed
     elif found != "text":
@@ -265,12 +275,12 @@ def _check_workbook(path: Path, largest: int) -> None:
         ) from None
 
 
-def _check_statistics_file(path: Path, kind: FileKind, largest: int) -> None:
+def _check_statistics_file(path: Path, kind: FileKind, largest: int, *, what: str) -> None:
     """Look at how many rows the file declares, and how wide they are."""
     from epsilens.data.statistics_files import open_statistics_file
 
     content = path.read_bytes()
-    _, meta = open_statistics_file(content, kind, what="the file", metadataonly=True)
+    _, meta = open_statistics_file(content, kind, what=what, metadataonly=True)
     widths = [max(8, width) for width in meta.variable_storage_width.values()]
     rows = meta.number_rows
     if (

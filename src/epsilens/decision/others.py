@@ -23,7 +23,7 @@ from epsilens.document import (
     load_document,
     to_dict,
 )
-from epsilens.document.decision import RANDOMISED, TITLES, MechanismName, Protects, Trust
+from epsilens.document.decision import BETWEEN, RANDOMISED, TITLES, MechanismName, Protects, Trust
 from epsilens.errors import InputError, MissingExtraError, setting
 from epsilens.mechanisms import MECHANISMS, Preview, mechanism_class
 from epsilens.mechanisms.audits import stored_audit
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 BUDGETS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Budgets of mechanisms that train on the true answers, beside the one that meets the attack limit."""
 _DIGITS = 3
+_SECONDS_BETWEEN = 2.0
+"""Expected time of a mechanism that is tried at `BETWEEN` too."""
 
 
 @dataclass(frozen=True)
@@ -267,7 +269,8 @@ def preview_others(
     baseline_high : float in [0, 1]
         Upper confidence bound of what everybody else's data give away.
     budgets : sequence of float, optional
-        The budgets that were asked for. None: `BUDGETS`, and the one that meets the limit on the attack.
+        The budgets that were asked for. None: `BUDGETS`, the one that meets the limit on the attack, and `BETWEEN`
+        where that is fast.
     delta : float in (0, 1)
     seconds : float
         Time for slow mechanisms that were not named.
@@ -308,10 +311,21 @@ def preview_others(
         ]
         if not plans:
             continue
+        between = [
+            kind.plan(task, epsilon=epsilon, delta=delta, protects=comparison.protects)
+            for epsilon in (_between(kind, task) if budgets is None else ())
+            if epsilon not in grid
+        ]
         try:
-            previews = kind.preview(
-                task, plans, generator=np.random.default_rng([seed, place]), progress=progress
-            )
+            # With draws of their own: further budgets change nothing at the others.
+            previews = [
+                preview
+                for part, own in ((plans, [seed, place]), (between, [seed, place, 1]))
+                if part
+                for preview in kind.preview(
+                    task, part, generator=np.random.default_rng(own), progress=progress
+                )
+            ]
         except MissingExtraError:
             if comparison.named is not None:
                 raise
@@ -320,6 +334,7 @@ def preview_others(
         curve = MechanismCurve(
             mechanism=name, trust=kind.trust, protects=plans[0].protects, cells=[], audit=audit
         )
+        previews.sort(key=lambda one: one.cell.epsilon or 0.0)
         found.append(Compared(curve, tuple(previews), is_exact=not task.undeclared))
     if task.undeclared and found:
         listed = ", ".join(map(repr, task.undeclared[:8]))
@@ -341,6 +356,12 @@ def preview_others(
             )
         )
     return found, notes
+
+
+def _between(kind: type[Mechanism], task: Task) -> tuple[float, ...]:
+    """Return the budgets between the usual ones, for a mechanism that is fast enough."""
+    is_fast = not kind.is_slow and kind.expected_seconds(task, len(BETWEEN)) <= _SECONDS_BETWEEN
+    return BETWEEN if is_fast else ()
 
 
 def _budgets(

@@ -80,6 +80,11 @@ EXPLANATIONS: dict[MechanismName, str] = {
 """How the mechanisms work, in a sentence each."""
 
 
+BETWEEN: tuple[float, ...] = (0.025, 0.05, 0.16, 0.35, 0.7, 1.4, 2.8, 5.6)
+"""Budgets of fast mechanisms beside the usual ones, for limits that are moved in a report. Tables and labels leave
+them out."""
+
+
 def released_text(mechanism: MechanismName) -> str:
     """Say what a mechanism publishes.
 
@@ -419,6 +424,13 @@ class MechanismCurve(Part):
                 for point in joined_points(cost, risk)
             ],
         )
+
+    def listed(self, chosen: Recommendation) -> list[MechanismCell]:
+        """Return the cells that are written out: not those at `BETWEEN`, but what is recommended."""
+        if not {cell.budget for cell in self.cells}.issuperset(BETWEEN):
+            return self.cells
+        own = chosen.epsilon if chosen.mechanism == self.mechanism else None
+        return [cell for cell in self.cells if cell.budget == own or cell.budget not in BETWEEN]
 
     def answered(self) -> MechanismCurve:
         """Return what may be shown as an answer: cells that failed their checks without costs."""

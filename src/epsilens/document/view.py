@@ -642,7 +642,7 @@ def mechanism_table(document: DecisionDocument, *, most: int | None = None) -> T
             "",
             tuple(
                 _mechanism_line(curve, cell, chosen, is_short=most is not None)
-                for cell in curve.cells
+                for cell in (curve.cells if most is None else curve.listed(chosen))
             ),
         )
         few = own.lines if most is None else own.thinned(most, "").lines

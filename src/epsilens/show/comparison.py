@@ -18,8 +18,10 @@ from epsilens.document.clauses import (
     is_randomised_response,
     unanswered_text,
 )
+from epsilens.document.decision import randomising_mechanism
 from epsilens.document.wording import (
     EVERYBODY,
+    Outcome,
     at_most_text,
     budget_title,
     change_text,
@@ -33,7 +35,15 @@ from epsilens.document.wording import (
 )
 from epsilens.errors import InputError
 from epsilens.show.cost import drawn_text
-from epsilens.show.look import ACCENT, INK, change_limits, dressed, plotted_rows, subtitle
+from epsilens.show.look import (
+    ACCENT,
+    INK,
+    available_outcomes,
+    change_limits,
+    dressed,
+    plotted_rows,
+    subtitle,
+)
 from epsilens.show.risk import Panel, Series, draw_panel, panel_limits, risk_rows
 
 if TYPE_CHECKING:
@@ -70,6 +80,7 @@ class _Study:
     cost: WhatIfDocument
     risk: RiskDocument | None
     recommended: float | None
+    is_other_recommended: bool
     letter: str
     is_first_order: bool
     n_protected: int
@@ -78,14 +89,16 @@ class _Study:
     def of(cls, place: int, name: str, document: Compared) -> _Study:
         """Read a study off its document."""
         # The ε of another mechanism has no place on this axis.
-        chosen = document.randomised if isinstance(document, DecisionDocument) else None
+        chosen = document.recommendation if isinstance(document, DecisionDocument) else None
+        is_other = chosen is not None and chosen.mechanism != randomising_mechanism(document.cost)
         protect = document.cost.provenance.settings.get("protect")
         return cls(
             place,
             name,
             document.cost,
             document.risk,
-            chosen.epsilon if chosen is not None and chosen.holds else None,
+            chosen.epsilon if chosen is not None and chosen.holds and not is_other else None,
+            is_other and chosen is not None and chosen.holds,
             LETTERS[place],
             all(cell.method == "influence" for cell in document.cost.cells),
             len(protect) if isinstance(protect, list | tuple) else 1,
@@ -115,10 +128,11 @@ def comparison_chart(
 ) -> alt.VConcatChart:
     """Draw what each budget costs and what an attacker gets in several studies, on one axis.
 
-    The upper plot holds the change of the test loss in each study, with the range one real run may
-    show. Below, for the studies whose attack was measured, stands how often the protected answers are
-    guessed, with dotted lines above that nobody can exceed. Vertical lines are the recommended
-    budgets. Everyone is randomised in all of them.
+    The upper plot holds the further mistakes in 1,000 of each study, or the change of the test loss where mistakes
+    are not known for all, with the range one real run may show. Below, for the studies whose attack was measured,
+    stands how often the protected answers are guessed, with dotted lines above that nobody can exceed. Vertical
+    lines are the recommended budgets; a study that recommends another mechanism has none. Everyone is randomised
+    in all of them.
 
     Parameters
     ----------
@@ -162,14 +176,15 @@ def comparison_chart(
         )
     compared = [_Study.of(place, name, found) for place, (name, found) in enumerate(studies)]
     _check_one_axis(compared)
-    costs, guesses = _cost_rows(compared), _guess_rows(compared)
+    counted = all("mistakes" in available_outcomes(study.cost) for study in compared)
+    outcome: Outcome = "mistakes" if counted else "loss"
+    costs, guesses = _cost_rows(compared, outcome), _guess_rows(compared)
     budgets = sorted({float(row["epsilon"]) for row in [*costs, *guesses]})
     attacked = [study for study in compared if study.risk is not None] if guesses else []
-    parts = [
-        _cost_part(alt, compared, costs, budgets, size=(width, height), is_lowest=not attacked)
-    ]
+    size = (width, height)
+    parts = [_cost_part(alt, compared, costs, budgets, outcome, size=size, is_lowest=not attacked)]
     if attacked:
-        parts.append(_guess_part(alt, attacked, guesses, budgets, size=(width, height)))
+        parts.append(_guess_part(alt, attacked, guesses, budgets, size=size))
     lines = _recommended_lines(alt, compared)
     apart = {name: "independent" for name in ("stroke", "fill", "shape")}
     words = subtitle(_subtitle(compared), width)
@@ -185,7 +200,7 @@ def comparison_chart(
             resolve=alt.Resolve(scale=apart, legend=apart),
             padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
             title=title,
-            description=_spoken(compared, costs, guesses),
+            description=_spoken(compared, costs, guesses, outcome),
         ),
         title_offset=14,
     )
@@ -216,10 +231,10 @@ def _check_one_axis(studies: Sequence[_Study]) -> None:
         )
 
 
-def _cost_rows(studies: Sequence[_Study]) -> list[dict[str, Any]]:
+def _cost_rows(studies: Sequence[_Study], outcome: Outcome) -> list[dict[str, Any]]:
     parts = []
     for study in studies:
-        drawn, _ = plotted_rows(study.cost, "loss")
+        drawn, _ = plotted_rows(study.cost, outcome)
         # Everyone is always asked about first; a study of one group alone shows that one.
         first = EVERYBODY if any(row["group"] == EVERYBODY for row in drawn) else drawn[0]["group"]
         mine = [row for row in drawn if row["group"] == first]
@@ -264,6 +279,7 @@ def _cost_part(
     studies: Sequence[_Study],
     rows: list[dict[str, Any]],
     budgets: Sequence[float],
+    outcome: Outcome,
     *,
     size: tuple[int, int],
     is_lowest: bool,
@@ -272,7 +288,7 @@ def _cost_part(
 
     first = studies[0].cost
     series = tuple(study.series("change", ("low", "high")) for study in studies)
-    axis = change_title(first, "loss")
+    axis = change_title(first, outcome)
     panel = Panel("answer", f"What it costs ({cost_type(first)})", axis, series, percent=False)
     values = [row[name] for row in rows for name in panel.fields()]
     ends = change_limits(values, None)
@@ -420,14 +436,17 @@ def _recommended_lines(alt: Any, studies: Sequence[_Study]) -> list[Any]:
 
 
 def _subtitle(studies: Sequence[_Study]) -> list[str]:
-    lines = ["Bands: 9 in 10 real runs. Vertical lines: the recommended ε."]
-    if not any(study.recommended is not None for study in studies):
-        lines = ["Bands: 9 in 10 real runs."]
+    lines = ["Bands: 9 in 10 real runs."]
+    if any(study.recommended is not None for study in studies):
+        lines = ["Bands: 9 in 10 real runs. Vertical lines: the recommended ε."]
+    others = [study.letter for study in studies if study.is_other_recommended]
+    if others:
+        lines.append(f"Another mechanism is recommended: {', '.join(others)}.")
     if any(study.risk is not None for study in studies):
         lines.append("Dotted: what nobody can exceed (proven).")
     rough = [study.letter for study in studies if study.is_first_order]
     if rough:
-        lines.append(f"First-order estimates of the loss: {', '.join(rough)}.")
+        lines.append(f"First-order estimates: {', '.join(rough)}.")
     waiting = [study.letter for study in studies if study.risk is None]
     if waiting:
         lines.append(f"No attack measured: {', '.join(waiting)}.")
@@ -444,11 +463,14 @@ def _subtitle(studies: Sequence[_Study]) -> list[str]:
 
 
 def _spoken(
-    studies: Sequence[_Study], costs: list[dict[str, Any]], guesses: list[dict[str, Any]]
+    studies: Sequence[_Study],
+    costs: list[dict[str, Any]],
+    guesses: list[dict[str, Any]],
+    outcome: Outcome,
 ) -> str:
     """Say in words what the chart shows, for those who do not see it."""
     said = [
-        f"{TITLE}: {change_title(studies[0].cost, 'loss')} and answers guessed against the privacy "
+        f"{TITLE}: {change_title(studies[0].cost, outcome)} and answers guessed against the privacy "
         "budget epsilon on a logarithmic axis."
     ]
     for study in studies:
@@ -462,7 +484,7 @@ def _spoken(
             for row in [known[0], known[-1]] if known else []:
                 text = f"{percent_text(row[own] / 100)} guessed"
                 if field == "change":
-                    text = drawn_text(study.cost, row[own], "loss")
+                    text = drawn_text(study.cost, row[own], outcome)
                 parts.append(f"{text} at epsilon {epsilon_text(row['epsilon'])}")
         chosen = study.recommended
         if chosen is not None:
@@ -480,12 +502,13 @@ def comparison_texts(numbers: Mapping[str, object]) -> dict[str, str]:
     numbers : mapping
         `n_train`, `baseline_loss`, `epsilon`, `loss_change`, `loss_change_high`,
         `answer_inference_high` and `answer_inference_ceiling` as JSON has them: a number, "inf", or
-        None where it is not known.
+        None where it is not known. And `advantage`, `accuracy_change` and `accuracy_change_low`, which may be left
+        out.
 
     Returns
     -------
     dict
-        A text for each; what nothing exceeds is rounded up.
+        A text for each; what nothing exceeds is rounded up. A change of accuracy is told in mistakes.
 
     Examples
     --------
@@ -499,7 +522,13 @@ def comparison_texts(numbers: Mapping[str, object]) -> dict[str, str]:
     decimals = loss_decimals(known["baseline_loss"])
     ceiling = at_most_text(known["answer_inference_ceiling"])
     advantage = at_most_text(known.get("advantage"))
+    mistakes, most = (
+        None if change is None else -1000.0 * change
+        for change in map(known.get, ("accuracy_change", "accuracy_change_low"))
+    )
     return {
+        "mistakes": change_text(mistakes, decimals=0),
+        "mistakes_high": change_text(most, decimals=0),
         "n_train": f"{int(known['n_train'] or 0):,}",
         "baseline_loss": loss_text(known["baseline_loss"], decimals=decimals),
         "epsilon": epsilon_text(known["epsilon"]),

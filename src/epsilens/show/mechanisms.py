@@ -47,6 +47,10 @@ _GREYS = ("#4b5563", "#6b7280")
 """Dark enough for names; the dashes tell the lines apart."""
 _NEXT = 10
 """Pixels between the places of a line that are looked at."""
+_HALO = {"stroke": "white", "strokeWidth": 3, "strokeOpacity": 0.85, "fill": "white"}
+"""A bright edge below words, so that they can be read where lines cross them."""
+_GRIP_ROOM = 30
+"""Pixels at the right that are kept for the handle of the limit on the cost."""
 _NARROW = 480
 """Width in pixels below which words are shorter."""
 _UNITS = {
@@ -109,7 +113,7 @@ def mechanism_chart(
     def accent(own: str) -> dict[str, str]:
         return {"expr": f"{own} == {_SHOWN} ? '{ACCENT}' : {shade_of}"}
 
-    layers = _limit_layers(alt, axes)
+    layers, limit_words = _limit_layers(alt, axes)
     for number, name in reversed(list(enumerate(names))):
         own = [row for row in axes.rows if row["mechanism"] == name]
         base, shade_of = layer_of(own), f"'{shades[name]}'"
@@ -138,7 +142,10 @@ def mechanism_chart(
 
     shade_of = "datum.shade"
     limit = None if axes.gain_limit is None else width * axes.across(axes.gain_limit)
-    labels = _labels(axes.rows, names, place, size=(width, height), limit=limit)
+    cost_limit = None if axes.limit is None else height * axes.up(axes.limit)
+    labels = _labels(
+        axes.rows, names, place, size=(width, height), limit=limit, cost_limit=cost_limit
+    )
     base = layer_of([{**label, "shade": shades[label["mechanism"]]} for label in labels])
     look = {
         "align": {"expr": "datum.align"},
@@ -147,9 +154,9 @@ def mechanism_chart(
         "fontSize": {"expr": "datum.is_name ? 12.5 : 11"},
         "fontWeight": {"expr": "datum.is_name ? 'bold' : 'normal'"},
     }
-    halo = {"stroke": "white", "strokeWidth": 3, "strokeOpacity": 0.85, "fill": "white"}
-    for dress in (halo, {"fill": accent("datum.mechanism")}):
+    for dress in (_HALO, {"fill": accent("datum.mechanism")}):
         layers.append(base.mark_text(**look, **dress).encode(x=x, y=y("cost"), text="label:N"))
+    layers += limit_words
     ring = {name: _quantity(alt, signal) for name, signal in zip("xy", _RING, strict=True)}
     layers.append(
         layer_of([{}])
@@ -283,14 +290,14 @@ def _scales(alt: Any, axes: MechanismAxes, *, is_narrow: bool) -> tuple[Any, Cal
     return across, up
 
 
-def _limit_layers(alt: Any, axes: MechanismAxes) -> list[Any]:
-    """Return what the limits exclude, shaded, and a dashed line with its name at each."""
+def _limit_layers(alt: Any, axes: MechanismAxes) -> tuple[list[Any], list[Any]]:
+    """Return what the limits exclude, shaded, with a dashed line at each, and the names of these lines."""
     from epsilens.show.offline import layer_of
 
     def at(value: object, channel: Any) -> Any:
         return channel(value, type="quantitative")
 
-    layers = []
+    layers, named = [], []
     gain, cost = LIMIT_SIGNALS
     for signal, area, line, text, words in (
         (
@@ -323,18 +330,21 @@ def _limit_layers(alt: Any, axes: MechanismAxes) -> list[Any]:
             ).encode(
                 **{line: at(_quantity(alt, signal), alt.XDatum if line == "x" else alt.YDatum)}
             ),
+        ]
+        named += [
             base.mark_text(
                 text={"expr": f"{signal} == null ? '' : {words}"},
                 align="left" if line == "x" else "right",
                 baseline="top" if line == "x" else "bottom",
-                dx=18 if line == "x" else -30,
+                dx=18 if line == "x" else -_GRIP_ROOM,
                 dy=4 if line == "x" else -4,
                 fontSize=11.5,
-                color=INK,
                 clip=True,
-            ).encode(x=at(text["x"], alt.XDatum), y=at(text["y"], alt.YDatum)),
+                **dress,
+            ).encode(x=at(text["x"], alt.XDatum), y=at(text["y"], alt.YDatum))
+            for dress in (_HALO, {"color": INK})
         ]
-    return layers
+    return layers, named
 
 
 @dataclass(frozen=True)
@@ -392,7 +402,7 @@ class MechanismAxes:
 
 
 def mechanism_axes(
-    document: DecisionDocument, unit: CostUnit | None = None, *, has_ranges: bool = True
+    document: DecisionDocument, unit: CostUnit | None = None, *, is_short: bool = False
 ) -> MechanismAxes:
     """Return the points of a picture of mechanisms and its axes.
 
@@ -401,8 +411,8 @@ def mechanism_axes(
     document : DecisionDocument
     unit : {"mistakes", "loss"}, optional
         Unit of the cost. None: mistakes, or the loss where it is what is limited or all that is known.
-    has_ranges : bool
-        Whether the ranges of the cost are to be within the picture.
+    is_short : bool
+        Whether the picture has the budgets alone that are written out, and no ranges.
 
     Examples
     --------
@@ -418,9 +428,9 @@ def mechanism_axes(
             for cell in curve.cells
         )
         unit = "mistakes" if counted and chosen.max_loss_increase is None else "loss"
-    rows = mechanism_rows(document, unit)
+    rows = [row for row in mechanism_rows(document, unit) if row["listed"] or not is_short]
     _, _, words, constant = _UNITS[unit]
-    shown = ("low", "high", "cost") if has_ranges else ("cost",)
+    shown = ("cost",) if is_short else ("low", "high", "cost")
     ends = [row[name] for row in rows for name in shown] or [0.0, 1.0]
     limit = _cost_limit(document, unit)
     top = max([*ends, constant, *([] if limit is None else [1.4 * limit])])
@@ -445,6 +455,7 @@ def mechanism_rows(document: DecisionDocument, unit: CostUnit) -> list[dict[str,
     chosen, rows = document.recommendation, []
     for curve in document.answered().mechanisms:
         own: list[dict[str, Any]] = []
+        listed = {cell.budget for cell in curve.listed(chosen)}
         for cell in curve.cells:
             cost = getattr(cell, field)
             at = cell.budget
@@ -465,6 +476,7 @@ def mechanism_rows(document: DecisionDocument, unit: CostUnit) -> list[dict[str,
                     "low": low,
                     "high": high,
                     "chosen": is_chosen,
+                    "listed": at in listed,
                 }
             )
         rows += own
@@ -478,8 +490,11 @@ def _labels(
     *,
     size: tuple[int, int],
     limit: float | None,
+    cost_limit: float | None = None,
 ) -> list[dict[str, Any]]:
     """Choose which names and budgets are written, and on which side, so that none covers another.
+
+    A name that has no place beside the lines of all other mechanisms is left out, but for the first.
 
     Parameters
     ----------
@@ -493,22 +508,29 @@ def _labels(
         Width and height of the plot in pixels.
     limit : float or None
         Pixels from the left to the limit on the attack, which no label crosses.
+    cost_limit : float or None
+        Pixels from below to the limit on the cost, whose name stands at the right.
     """
     width, height = size
     points = {name: [place(row) for row in rows if row["mechanism"] == name] for name in names}
     taken = [(x - 3, y - 3, x + 3, y + 3) for own in points.values() for x, y in own]
+    if cost_limit is not None:
+        start = width - _GRIP_ROOM - text_width("limit +10.5")
+        taken.append((start, cost_limit, float(width), cost_limit + _LIMIT_ROOM))
     across = [] if limit is None else [(limit - 1, 0.0, limit + 1, float(height))]
     found: list[dict[str, Any]] = []
+    lines = {name: _along(own) for name, own in points.items()}
 
-    def is_own(box: tuple[float, ...], name: str) -> bool:
-        """Say whether a box stands nearer to its own mechanism than to any other."""
+    def is_own(box: tuple[float, ...], name: str, *, crosses: bool) -> bool:
+        """Say whether a box stands nearer to its own mechanism than to any other, and on no other line."""
 
         def gap(point: tuple[float, float]) -> float:
             beside = max(box[0] - point[0], 0.0, point[0] - box[2])
             return math.hypot(beside, max(box[1] - point[1], 0.0, point[1] - box[3]))
 
-        nearest = {other: min(map(gap, _along(own))) for other, own in points.items()}
-        return nearest[name] == min(nearest.values())
+        nearest = {other: min(map(gap, line)) for other, line in lines.items()}
+        others = [far for other, far in nearest.items() if other != name]
+        return all(nearest[name] <= far and (crosses or far > 0.0) for far in others)
 
     def write(
         row: dict[str, Any], text: str, *, sides: _Sides, is_name: bool, crosses: bool = False
@@ -524,7 +546,7 @@ def _labels(
                 box[0] > b[2] or box[2] < b[0] or box[1] > b[3] or box[3] < b[1]
                 for b in (taken if crosses else [*taken, *across])
             )
-            if is_free and is_own(box, row["mechanism"]):
+            if is_free and is_own(box, row["mechanism"], crosses=crosses):
                 taken.append(box)
                 found.append(
                     {**row, "label": text, "align": align, "dx": dx, "dy": dy, "is_name": is_name}
@@ -547,8 +569,9 @@ def _labels(
             ):
                 break
     for name in names:
-        step = max(1, len(own[name]) // 3)
-        for row in own[name] if name == names[0] else own[name][::step]:
+        listed = [row for row in own[name] if row["listed"]]
+        step = max(1, len(listed) // 3)
+        for row in listed if name == names[0] else listed[::step]:
             if not row["chosen"]:
                 write(row, row["label"], sides=_NEAR, is_name=False)
     return found

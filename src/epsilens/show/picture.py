@@ -124,7 +124,7 @@ def decision_picture(
     >>> picture.isascii(), max(map(len, picture.splitlines())) <= 80
     (True, True)
     """
-    axes = mechanism_axes(document, has_ranges=False)
+    axes = mechanism_axes(document, is_short=True)
     signs = _PLAIN if is_plain else _Signs()
     if not axes.rows or width < NARROWEST:
         return ""
@@ -210,9 +210,7 @@ def _framed(
     canvas = _Canvas(width - margin, _HEIGHT)
     ours = "our default limit" if document.recommendation.is_default else "limit"
     if axes.limit is not None:
-        at = canvas.line(axes.up(axes.limit))
-        canvas.write(at, 0, signs.cost_limit * canvas.width)
-        canvas.write(at, canvas.width - 6, " limit")
+        canvas.write(canvas.line(axes.up(axes.limit)), 0, signs.cost_limit * canvas.width)
     if limit is not None:
         for line in range(canvas.height):
             canvas.write(line, canvas.column(limit), signs.attack_limit)
@@ -240,6 +238,12 @@ def _framed(
         line, column = canvas.line(mark.up), canvas.column(mark.across)
         near = [one for one in (line, line - 1, line + 1) if 0 <= one < canvas.height]
         any(_write_beside(canvas, one, column, mark.label, signs) for one in near)
+    if axes.limit is not None:
+        # As far to the right as nothing else stands, with a space at both ends but for that of the line.
+        line, word = canvas.line(axes.up(axes.limit)), " limit "
+        row = "".join(canvas.lines[line]) + signs.cost_limit
+        if (start := row.rfind(signs.cost_limit * len(word))) >= 0:
+            canvas.write(line, start, word[: canvas.width - start])
     if limit is not None:
         column = canvas.column(limit)
         any(_write_beside(canvas, n, column, ours, signs) for n in range(canvas.height))

@@ -313,6 +313,8 @@ def test_workbooks_and_files_of_statistics_are_read(visitor: Any, tmp_path: Path
             answer = visitor.upload(half, name)
             assert answer.status_code == 422
             assert "damaged" in answer.json()["error"]
+            if name == "a.sav":
+                assert answer.json()["error"].startswith("'a.sav' must be a complete SPSS file")
 
 
 @pytest.mark.parametrize("lies", [False, True])
@@ -386,3 +388,44 @@ def test_a_file_that_ceases_to_arrive_is_given_up(
     ):
         alone.submit(receive).result()
     assert not any(tmp_path.iterdir())
+
+
+def test_a_sender_that_leaves_is_no_fault(
+    visitor: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is kept and nothing is printed when somebody leaves the page during an upload."""
+    tables = visitor.service.store.folder / "tables"
+    before = sorted(tables.iterdir())
+    messages = [
+        {"type": "http.request", "body": b"age,smokes\n", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    sent = []
+    request = visitor.client.build_request("POST", "/api/tables?name=a.csv")
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": "/api/tables",
+        "raw_path": b"/api/tables",
+        "root_path": "",
+        "query_string": request.url.query,
+        "headers": [(name.lower(), value) for name, value in request.headers.raw],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 1),
+    }
+
+    async def receive() -> dict[str, Any]:
+        return messages.pop(0) if messages else {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    with ThreadPoolExecutor(1) as alone:
+        alone.submit(lambda: asyncio.run(visitor.client.app(scope, receive, send))).result()
+    assert sent[0]["status"] == 400
+    assert b"its sender left" in sent[1]["body"]
+    assert sorted(tables.iterdir()) == before
+    assert capfd.readouterr().err == ""

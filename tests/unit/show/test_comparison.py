@@ -118,3 +118,42 @@ def test_a_study_without_estimates_is_named_and_not_drawn(build: Any) -> None:
     assert any(row.get("change_0") is not None for row in rows)
     assert not any(row.get("change_1") is not None for row in rows)
     assert "B: no estimate at any ε of the grid" in json.dumps(spec, ensure_ascii=False)
+
+
+def test_the_epsilon_of_another_mechanism_is_no_line(build: Any) -> None:
+    """Where another mechanism is recommended, that of randomised response is not called the recommended one."""
+    own, other = build.make_decision(), build.make_comparison(max_advantage=0.2)
+    assert own.recommendation.mechanism == "randomised-response"
+    assert other.recommendation.mechanism == "noisy-descent"
+
+    def drawn(*documents: Any) -> tuple[dict[str, Any], int]:
+        spec = comparison_chart(list(zip("ab", documents, strict=True))).to_dict()
+        rules = [part for part in marks(spec, "rule") if "x" in part["encoding"]]
+        return spec, len(rules)
+
+    spec, n_lines = drawn(own, other)
+    assert n_lines == 2  # one in each of the two plots
+    assert spec["title"]["subtitle"][:2] == [
+        "Bands: 9 in 10 real runs. Vertical lines: the recommended ε.",
+        "Another mechanism is recommended: B.",
+    ]
+    assert spec["description"].count("recommended epsilon") == 1
+    spec, n_lines = drawn(other, other)
+    assert n_lines == 0
+    assert spec["title"]["subtitle"][:2] == [
+        "Bands: 9 in 10 real runs.",
+        "Another mechanism is recommended: A, B.",
+    ]
+
+
+def test_the_cost_is_drawn_in_mistakes_where_all_studies_know_them(build: Any) -> None:
+    known = build.make_whatif()
+    cells = [cell.model_copy(update={"accuracy_change": None}) for cell in known.cells]
+    unknown = known.model_copy(update={"cells": cells})
+    for documents, title in (
+        ((known, known), "more mistakes in 1,000"),
+        ((known, unknown), "change of test loss (nats)"),
+    ):
+        spec = comparison_chart(list(zip("ab", documents, strict=True))).to_dict()
+        assert title in json.dumps(spec["vconcat"][0])
+        assert title in spec["description"]

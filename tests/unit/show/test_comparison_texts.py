@@ -53,6 +53,11 @@ def test_the_numbers_are_those_of_the_report(build: ModuleType) -> None:
     assert shown["answer_inference_ceiling"] == report["risk"]["ceiling"]
 
 
+def test_a_change_of_accuracy_is_told_in_mistakes() -> None:
+    shown = comparison_texts({**NUMBERS, "accuracy_change": 0.0051, "accuracy_change_low": -0.002})
+    assert (shown["mistakes"], shown["mistakes_high"]) == ("−5", "+2")
+
+
 def test_what_is_not_known_is_a_dash() -> None:
     nothing = dict.fromkeys(NUMBERS)
     assert set(comparison_texts({**nothing, "n_train": 9}).values()) == {"9", "–"}

@@ -10,6 +10,8 @@
   const [gainGrip, costGrip] = ["advantage", "cost"].map((name) => document.querySelector(`[data-grip=${name}]`));
   const NARROW = 560;
   const NEAR = 8;
+  // A budget that reaches so much of the limit on the attack is at it.
+  const NEARLY = 0.98;
 
   let outcome = page.limits.outcome;
   let view = null;
@@ -40,23 +42,47 @@
     byId("reset").hidden = isFirst();
     for (const id of ["own-advice", "advice-title"]) byId(id).hidden = !isFirst();
     byId("own-limits").hidden = isFirst();
+    for (const part of document.querySelectorAll(".first-limits")) part.hidden = isFirst();
     if (solved?.cell) show(solved.curve, solved.cell);
     else showNothing();
     move();
   }
 
   const limitText = () => (limits.cost && limits.attack ? "both limits" : "the limit");
+  // The limit on the attack as an advantage in per cent; null without one.
+  const gainLimit = () => (!limits?.attack ? null : limits.attack.kind === "rate" ? firstScreen.share(100 * limits.attack.limit, "advantage") : 100 * limits.attack.limit);
+
+  // What moved limits may have beyond the budgets that are stored: `decide` tries one more, just within the
+  // limit on the attack, and it trains again where an estimate failed its check.
+  function remarks() {
+    if (isFirst() || !solved || solved.unsure) return [];
+    const these = limits.cost && limits.attack ? "these limits" : "this limit";
+    const unjudged = solved.unjudged.map(({ title, cells }) => `The cost of ${title} at ε = ${cells.at(-1).epsilon} is not known, so it is not compared with the limit. \`epsilens decide\` with ${these} measures it.`);
+    const isOpen = limits.attack !== null && (solved.cell
+      ? limits.cost === null && solved.curve.trust === "curator" && 100 * solved.cell.risk.advantage_value < NEARLY * gainLimit()
+      : solved.eligible.some((curve) => curve.trust === "curator"));
+    const nearest = !isOpen ? [] : solved.cell ? [`Nearest computed budget. \`epsilens decide\` with ${these} may find a better one.`]
+      : [`\`epsilens decide\` with ${these} tries further budgets and may find one.`];
+    return [...nearest, ...unjudged];
+  }
+
+  // Between backquotes stands what is typed.
+  function say(texts) {
+    const pieces = texts.join(" ").split("`");
+    words.replaceChildren(...pieces.map((text, n) => (n % 2 ? Object.assign(document.createElement("code"), { textContent: text }) : text)).filter(Boolean));
+  }
 
   function showNothing() {
-    shown = null;
-    const miss = solved?.miss;
+    const miss = solved?.unsure ? null : solved?.miss;
+    shown = miss ? { curve: solved.curve, cell: miss } : null;
     write("advice", isFirst() ? page.chosen.sentence : solved?.unsure ? `Fewer than ${page.fewest_runs} retrainings a cell are too few to be sure, so no ε is recommended.` : miss
-      ? `No mechanism meets ${limitText()}. The nearest is ${solved.curve.title} at ε = ${miss.epsilon}, with an advantage of at most ${miss.risk.advantage}. One release ${miss.release[limits.cost?.kind === "loss" || miss.mistakes_high === null ? "loss" : "mistakes"]}.`
+      ? `No computed budget meets ${limitText()}. The nearest is ${solved.curve.title} at ε = ${miss.epsilon}, with an advantage of at most ${miss.risk.advantage}. One release ${miss.release[limits.cost?.kind === "loss" || miss.mistakes_high === null ? "loss" : "mistakes"]}.`
       : "No mechanism can be recommended under these conditions.");
-    words.textContent = "";
-    firstScreen.showFacts(solved?.unsure ? [] : miss?.facts ?? []);
+    say(remarks());
+    firstScreen.showFacts(miss?.facts ?? []);
     if (miss) mechanism.value = solved.curve.name;
-    look.value = "";
+    if (document.activeElement !== look) look.value = miss?.epsilon ?? "";
+    write("look-nearest", "");
   }
 
   function show(curve, cell) {
@@ -64,7 +90,7 @@
     const isSolved = solved?.cell === cell;
     const isOwn = isSolved && isFirst();
     write("advice", isOwn ? page.chosen.sentence : limits?.attack?.kind === "rate" ? cell.rate_sentence : cell.sentence);
-    words.textContent = isSolved ? "" : "You are looking at a budget that is not the recommended one.";
+    say(isSolved ? remarks() : ["You are looking at a budget that is not the recommended one."]);
     byId("reset").hidden = isSolved && isFirst();
     firstScreen.showFacts(cell.facts);
     mechanism.value = curve.name;
@@ -80,7 +106,7 @@
   // Sets the ring and the lines; the chart itself is not drawn anew.
   function move() {
     if (!view) return;
-    const gain = limits?.attack ? (limits.attack.kind === "rate" ? firstScreen.share(100 * limits.attack.limit, "advantage") : 100 * limits.attack.limit) : null;
+    const gain = gainLimit();
     const isOfUnit = limits?.cost && limits.cost.kind === unit();
     const known = shown && costOf(shown.cell) !== null;
     view.signal("advantage_limit", gain).signal("cost_limit", isOfUnit ? limits.cost.limit : null)
@@ -118,6 +144,7 @@
     const wanted = `${unit()} ${width()}`;
     if (drawn === wanted) { move(); return; }
     drawn = wanted;
+    place.dataset.width = width();
     const spec = page.mechanism_charts[unit()][width()];
     const result = await vegaEmbed(place, spec, { mode: "vega", renderer: "svg", actions: false, ast: true });
     if (drawn !== wanted) return;

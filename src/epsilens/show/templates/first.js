@@ -4,6 +4,8 @@
 globalThis.firstScreen = (() => {
   const page = JSON.parse(document.getElementById("page-data").textContent);
   const byId = (id) => document.getElementById(id);
+  // Inside the page of `epsilens serve` there is a strip above.
+  document.documentElement.classList.toggle("framed", globalThis !== globalThis.top);
   const [cost, attack, attackKind] = ["accepted", "feared", "feared-kind"].map(byId);
   const first = { cost: page.limits.cost, costKind: page.limits.cost_kind, attack: page.limits.attack, attackKind: page.limits.attack_kind };
   const told = [];
@@ -61,6 +63,9 @@ globalThis.firstScreen = (() => {
   }
 
   function restore() {
+    // The chart is in the unit of the limit.
+    const choice = cost?.dataset.kind === first.costKind ? null : document.querySelector(`input[name=outcome][value=${page.limits.outcome}]`);
+    if (choice) { choice.checked = true; choice.dispatchEvent(new Event("change", { bubbles: true })); }
     setCostKind(first.costKind, first.cost);
     if (attackKind) attackKind.value = first.attackKind;
     if (attack) attack.value = first.attack;

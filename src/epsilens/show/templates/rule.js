@@ -13,6 +13,11 @@ const decisionRule = (() => {
     return found;
   }
 
+  // Whether a limit on the cost cannot be compared: the largest budget has no cost, though smaller ones have.
+  function isUnjudged(cells, cost) {
+    return cost !== null && cells.at(-1)[cost.end] === null && cells.some((cell) => cell[cost.end] !== null);
+  }
+
   // The last budget such that it and every smaller one stay within a limit.
   function lastWithin(cells, end, limit) {
     const beyond = cells.findIndex((cell) => cell.risk[end] === null || !(cell.risk[end] <= limit));
@@ -66,13 +71,13 @@ const decisionRule = (() => {
 
   // With a limit on the cost the smallest advantage comes first, then the lowest cost; with a limit on the
   // attack alone the lowest cost. Gives the mechanism with its budget, or without one the nearest miss.
+  // Mechanisms whose cost cannot be compared with its limit are `unjudged`.
   function choose(curves, limits, { trust, protects, named, isCostKnown, hasFewRuns = false }) {
     const end = limits.cost?.end ?? "high";
+    const eligible = curves.filter((curve) => curve.cells.length && (trust === "curator" || curve.trust === "nobody") &&
+      (protects === "answer" || curve.protects === "record") && (named === null || named.includes(curve.name)));
     let best = null;
-    for (const curve of curves) {
-      const isEligible = (trust === "curator" || curve.trust === "nobody") &&
-        (protects === "answer" || curve.protects === "record") && (named === null || named.includes(curve.name));
-      if (!isEligible || !curve.cells.length) continue;
+    for (const curve of eligible) {
       const { cell } = solve(curve.cells, limits);
       // Retrainings are of randomised response; what others cost is not known without declared columns.
       const isHeld = limits.cost === null || (curve.trust === "nobody" ? !hasFewRuns : isCostKnown);
@@ -83,7 +88,8 @@ const decisionRule = (() => {
     }
     // From too few runs no budget follows that keeps a limit on the cost.
     const isUnsure = best !== null && best.cell !== null && !best.isHeld && best.curve.trust === "nobody";
-    return isUnsure ? { ...best, cell: null, unsure: best.cell } : best;
+    const beside = { eligible, unjudged: eligible.filter((curve) => isUnjudged(curve.cells, limits.cost)) };
+    return best && { ...best, ...beside, ...(isUnsure ? { cell: null, unsure: best.cell } : {}) };
   }
 
   return { solve, choose };
