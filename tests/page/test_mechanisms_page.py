@@ -311,7 +311,7 @@ def test_what_no_mechanism_meets_is_said_as_decide_says_it(
     opened.page.fill("#accepted", "0.1")
     said, facts = opened.page.inner_text("#advice"), opened.page.inner_text("#facts")
     assert said.startswith(
-        "No computed budget meets both limits. The nearest is randomised response at ε = "
+        "No computed budget meets both limits. Within the cost limit randomised response at ε = "
     )
     wanted = found.recommendation.sentence
     assert said == wanted.replace(
@@ -321,7 +321,7 @@ def test_what_no_mechanism_meets_is_said_as_decide_says_it(
         "epsilens decide with these limits tries further budgets and may find one."
     )
     # The ring is at what the words and the facts are about.
-    near = re.search(r"at ε = ([\d.]+),", said)[1]
+    near = re.search(r"at ε = ([\d.]+) gives away the least", said)[1]
     assert opened.page.input_value("#look-epsilon") == near
     assert opened.page.input_value("#look-mechanism") == "randomised-response"
     assert ring(opened) is not None
@@ -334,6 +334,25 @@ def test_what_no_mechanism_meets_is_said_as_decide_says_it(
     assert own.page.input_value("#look-epsilon") == near
     assert own.open_parts().page.inner_text(".box h3") == "No recommendation"
     assert own.complaints == []
+
+
+def test_each_way_to_miss_the_limits_is_said_as_decide_says_it(
+    opened: Any, build: ModuleType
+) -> None:
+    """A limit below what the rest of the data give away, and a cost that no budget has."""
+    page = opened.page
+    page.select_option("#feared-kind", "rate")
+    page.fill("#feared", "70")
+    found = build.make_comparison(max_attack_rate=0.7)
+    assert page.inner_text("#advice") == found.recommendation.sentence
+    assert "No release keeps the attack limit of 70.0%" in found.recommendation.sentence
+    page.click("#reset")
+    page.fill("#feared", "0.01")
+    found = build.make_comparison(max_advantage=0.0001)
+    wanted = found.recommendation.sentence.replace(
+        "No mechanism that was compared meets", "No computed budget meets"
+    )
+    assert page.inner_text("#advice") == wanted
 
 
 def test_an_anonymous_report_says_the_same(

@@ -72,11 +72,26 @@
     words.replaceChildren(...pieces.map((text, n) => (n % 2 ? Object.assign(document.createElement("code"), { textContent: text }) : text)).filter(Boolean));
   }
 
+  // What comes nearest, and in which way it misses: as `decide` says it.
+  function unmet({ title }, miss) {
+    const { attack, cost } = limits;
+    if (attack?.kind === "rate" && page.baseline !== null && page.baseline >= attack.limit) {
+      return `No release keeps the attack limit of ${(100 * attack.limit).toFixed(1)}%. From the rest of the data an attacker guesses up to ${page.baseline_text} of the answers (measured). Raise the limit, or limit what becomes guessable.`;
+    }
+    const [said, named] = [`No computed budget meets ${limitText()}.`, `${title} at ε = ${miss.epsilon}`];
+    const least = `gives away the least: an advantage of at most ${miss.risk.advantage}.`;
+    const release = `One release ${miss.release[cost?.kind === "loss" || miss.mistakes_high === null ? "loss" : "mistakes"]}.`;
+    const begun = `${named[0].toUpperCase()}${named.slice(1)}`;
+    if (!cost) return `${said} ${begun} ${least} ${release}`;
+    if (miss[cost.end] !== null && miss[cost.end] <= cost.limit) return `${said} Within the cost limit ${named} ${least} ${release}`;
+    return `${said} No ε is within the cost limit. ${begun} costs the least. ${release}`;
+  }
+
   function showNothing() {
     const miss = solved?.unsure ? null : solved?.miss;
     shown = miss ? { curve: solved.curve, cell: miss } : null;
     write("advice", isFirst() ? page.chosen.sentence : solved?.unsure ? `Fewer than ${page.fewest_runs} retrainings a cell are too few to be sure, so no ε is recommended.` : miss
-      ? `No computed budget meets ${limitText()}. The nearest is ${solved.curve.title} at ε = ${miss.epsilon}, with an advantage of at most ${miss.risk.advantage}. One release ${miss.release[limits.cost?.kind === "loss" || miss.mistakes_high === null ? "loss" : "mistakes"]}.`
+      ? unmet(solved.curve, miss)
       : "No mechanism can be recommended under these conditions.");
     say(remarks());
     firstScreen.showFacts(miss?.facts ?? []);
