@@ -33,6 +33,7 @@ BEFORE = {
     "docs/index.md": "small_survey.py",
     "docs/attacks.md": "small_survey.py",
     "docs/howto/annexes.md": "small_survey.py",
+    "docs/howto/audit-any-trainer.md": "audit_any_trainer.py",
     "docs/howto/ci-gate.md": "small_survey.py",
     "docs/howto/deep-models.md": "network.py",
     "docs/howto/groups-at-their-own-epsilon.md": "small_survey.py",

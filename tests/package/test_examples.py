@@ -35,6 +35,9 @@ TELLS = {
 """What a short example prints, in this order."""
 
 RUN_BY = {
+    "audit_diffprivlib.py": ("benchmarks/audit_recipes.py", "in the environment of that library"),
+    "audit_jax_privacy.py": ("benchmarks/audit_recipes.py", "in the environment of that library"),
+    "audit_opacus.py": ("benchmarks/audit_recipes.py", "it trains a network"),
     "deep_model.py": ("tests/package/test_examples.py", "below, nightly: it trains networks"),
     "deployment.py": ("tests/unit/federated/test_deployment.py", "its processes serve the tests"),
     "federation.py": ("Makefile", "`make federation`: a server and five sites as real processes"),
