@@ -102,6 +102,10 @@ _SECTIONS = {
         "How often a bound is wrong",
         "The auditor audited: mechanisms whose ε is known, again and again.",
     ),
+    "audit-recipes": (
+        "Audits of other libraries",
+        "The recipes of docs/howto/audit-any-trainer.md as they stand, judged by `epsilens audit scores`.",
+    ),
     "lira": (
         "What an attack finds",
         "P5 Figs. 1a, 4 and 5 on open data. Every ASR^M is the largest of many rates: without what chance alone "
