@@ -369,6 +369,7 @@ def _fact_note(document: DecisionDocument, cell: MechanismCell, key: str) -> str
     if key == "cost" and cell.trusted:
         return _range_note(
             document.cost,
+            cell.accuracy_change,
             cell.accuracy_change_low,
             cell.accuracy_change_high,
             cell.loss_change_low,
@@ -380,12 +381,12 @@ def _fact_note(document: DecisionDocument, cell: MechanismCell, key: str) -> str
         most = at_most_text(cell.attack_rate_ceiling)
         if len(document.risk.protect) > 1:
             return (
-                f"From the rest of the data an attacker guesses all answers of up to b = {before} of the people. "
-                f"With this release it is at most {most} (proven given b)."
+                f"From everybody else's data an attacker already guesses all answers of up to b = {before} of the "
+                f"people. With this release it is at most {most} (proven given b)."
             )
         return (
-            f"From the rest of the data an attacker guesses up to b = {before} of all answers. With this release "
-            f"it is at most {most} (proven given b)."
+            f"From everybody else's data an attacker already guesses up to b = {before} of all answers. With this "
+            f"release it is at most {most} (proven given b)."
         )
     return None
 
@@ -397,6 +398,7 @@ def _release_texts(mistakes: float | None, loss: float | None) -> dict[str, str]
 
 def _range_note(
     cost: WhatIfDocument,
+    accuracy: float | None,
     accuracy_low: float | None,
     accuracy_high: float | None,
     loss_low: float | None,
@@ -407,7 +409,9 @@ def _range_note(
         ends = [_count_text(round(-1000 * end)) for end in (accuracy_high, accuracy_low)]
         before = cost.baseline.accuracy
         known = "" if before is None else f" Without protection it makes {1000 * (1 - before):.0f}."
-        return f"Nine in ten releases: {' to '.join(dict.fromkeys(ends))}.{known}"
+        is_gain = accuracy is not None and round(1000 * accuracy) > 0
+        other = " On other data it may make more, not fewer." if is_gain else ""
+        return f"Nine in ten releases: {' to '.join(dict.fromkeys(ends))}.{known}{other}"
     if loss_low is not None and loss_high is not None:
         return f"Nine in ten releases: {change_text(loss_low)} to {change_text(loss_high)}."
     return None
@@ -444,7 +448,7 @@ def _cost_facts(cost: WhatIfDocument, cell: WhatIfCell) -> list[dict[str, Any]]:
         return [fact | {"text": f"{COST_UNKNOWN}."}]
     known = outcome_interval(cost, cell, "accuracy")
     low, high = (None, None) if known is None else (known.low, known.high)
-    note = _range_note(cost, low, high, cell.loss_change_low, cell.loss_change_high)
+    note = _range_note(cost, cell.accuracy_change, low, high, cell.loss_change_low, cell.loss_change_high)
     kind = cost_type(cost, cell)
     return [fact | {"text": f"{sentence_case(moves)}.", "kind": kind, "note": note}]
 
@@ -591,10 +595,13 @@ def _origin(origin: Provenance) -> list[tuple[str, str]]:
 
 def _settings(origin: Provenance) -> list[tuple[str, str]]:
     return [
-        (name.replace("_", " "), _setting_text(value))
+        (_SETTING_TITLES.get(name, name.replace("_", " ")), _setting_text(value))
         for name, value in origin.settings.items()
         if value is not None
     ]
+
+
+_SETTING_TITLES = {"measured": "limit met by an attack that was tried"}
 
 
 def _setting_text(value: object) -> str:
@@ -674,7 +681,7 @@ def unprotected(
         (
             "This report itself.",
             "It is computed from the true answers and is not private: keep it confidential. The proven limit "
-            "is about the release. It does not count what the choice of ε by this report tells.",
+            "is about the release. Who chooses ε by this report gives away a little more, and no proof counts that.",
         )
     ]
     if is_model_release:
