@@ -681,7 +681,7 @@ def unprotected(
         (
             "This report itself.",
             "It is computed from the true answers and is not private: keep it confidential. The proven limit "
-            "is about the release. Who chooses ε by this report gives away a little more, and no proof counts that.",
+            "is about the release. Choosing ε by this report can give away more. No proof counts that.",
         )
     ]
     if is_model_release:
