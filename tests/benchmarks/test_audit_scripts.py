@@ -95,12 +95,14 @@ def test_coverage_table_marks_what_is_too_often():
         "standard_error": 0.02,
         "within_two_standard_errors": True,
         "mean_bound": 0.5,
+        "refused": 0,
     }
     rows = [{**row, "epsilon": epsilon} for epsilon in audit_coverage.EPSILONS]
-    rows[2] |= {"rate": 0.3, "within_two_standard_errors": False}
+    rows[2] |= {"rate": 0.3, "within_two_standard_errors": False, "refused": 7}
     text = audit_coverage.table(rows, 1000)
     assert text.count("**too often**") == 1
     assert "4.0% of 100 (mean bound 0.50)" in text
+    assert "30.0% of 100, 7 refused (mean bound 0.50)" in text
 
 
 def test_every_honest_choice_is_covered_by_the_harness():

@@ -27,6 +27,7 @@ BENCHMARKS = (
     "federated",
     "federated-remove",
     "one-run",
+    "audit-recipes",
     "ridge",
     "lira",
     "masking",
