@@ -281,7 +281,7 @@ def test_everything_works_by_the_keyboard_alone(
         if name == "look-mechanism":
             keys.press("ArrowUp")
             assert page.input_value("#look-mechanism") == "randomised-response-corrected"
-            assert page.inner_text("#advice").startswith("Randomise the answers at ε = ")
+            assert page.inner_text("#advice").startswith("Only looked at: corrected randomised")
             assert "not the recommended one" in page.inner_text("#within")
         if name == "look-epsilon":
             before = page.input_value("#look-epsilon")
@@ -317,11 +317,12 @@ def test_what_no_mechanism_meets_is_said_as_decide_says_it(
     assert said == wanted.replace(
         "No mechanism that was compared meets", "No computed budget meets"
     )
-    assert opened.page.inner_text("#within") == (
-        "epsilens decide with these limits tries further budgets and may find one."
-    )
     # The ring is at what the words and the facts are about.
     near = re.search(r"at ε = ([\d.]+) gives away the least", said)[1]
+    assert opened.page.inner_text("#within") == (
+        f"The facts are those of randomised response at ε = {near}, which does not meet both limits. "
+        "epsilens decide with these limits tries further budgets and may find one."
+    )
     assert opened.page.input_value("#look-epsilon") == near
     assert opened.page.input_value("#look-mechanism") == "randomised-response"
     assert ring(opened) is not None
@@ -329,10 +330,15 @@ def test_what_no_mechanism_meets_is_said_as_decide_says_it(
     own.page.wait_for_selector("html[data-mechanisms]")
     assert own.page.inner_text("#advice") == wanted
     assert own.page.inner_text("#facts") == facts
-    # Under the limits of the document nothing is to be found beyond it.
-    assert own.page.inner_text("#within") == ""
+    # Under the limits of the document nothing is to be found beyond it, and nobody takes the facts for an answer.
+    assert own.page.inner_text("#within") == (
+        f"The facts are those of randomised response at ε = {near}, which does not meet both limits."
+    )
+    assert own.page.is_hidden("#part-next")
     assert own.page.input_value("#look-epsilon") == near
     assert own.open_parts().page.inner_text(".box h3") == "No recommendation"
+    assert "recommended" not in own.page.inner_text("#part-compared li:first-child")
+    assert own.page.locator("#part-origin dt", has_text="recommended").count() == 0
     assert own.complaints == []
 
 
@@ -460,6 +466,43 @@ def test_back_to_the_recommendation_is_back_to_its_unit(
     assert page.locator("[data-grip=cost].unset").count() == 0
 
 
+def test_command_and_open_risks_are_those_of_the_answer_that_is_shown(
+    opened: Any, document: DecisionDocument
+) -> None:
+    page = opened.open_parts().page
+    first = document.recommendation
+    assert page.inner_text("#next-command") == first.command
+    assert "Against the curator." in page.inner_text("#part-limits")
+    assert page.is_hidden("#held")
+    # Another limit: the same mechanism at another budget.
+    page.fill("#feared", "25")
+    moved = re.search(r"at ε = ([\d.]+)", page.inner_text("#advice"))[1]
+    command = page.inner_text("#next-command").split()
+    assert "noisy-descent" in command
+    assert f"{float(command[-1]):.3g}" == moved != epsilon_text(first.epsilon)
+    assert page.is_hidden("#next-note")
+    # Another trust: nobody may see the true answers, and the command does not.
+    page.select_option("#trust", "nobody")
+    assert page.inner_text("#next-command").startswith("epsilens randomise survey.csv")
+    assert "Against the curator." not in page.inner_text("#part-limits")
+    assert page.inner_text("#held").startswith("From whoever holds the randomised answers")
+    # What is only looked at is no advice.
+    page.click("#reset")
+    page.select_option("#look-mechanism", "output-perturbation")
+    assert page.inner_text("#advice").startswith("Only looked at: output perturbation at ε = ")
+    assert page.is_visible("#next-note")
+    # Neither is anything while a limit cannot be read.
+    page.fill("#feared", "abc")
+    assert page.inner_text("#advice") == (
+        "Nothing is recommended while a limit cannot be used as it is typed."
+    )
+    assert page.is_hidden("#part-next")
+    assert page.locator("#facts > div:visible").count() == 0
+    assert ring(opened) is None
+    page.fill("#feared", "10")
+    assert page.inner_text("#advice") == first.sentence
+
+
 def test_what_was_compared_says_which_limits_it_is_for(opened: Any) -> None:
     page = opened.open_parts().page
     note = page.locator("#part-compared .first-limits")
@@ -533,6 +576,7 @@ def random_question(build: ModuleType, rng: np.random.Generator) -> dict[str, An
         "trust": "curator" if protects == "record" or rng.random() < 0.7 else "nobody",
         "protects": protects,
         "named": named,
+        "measured": bool(rng.random() < 0.4),
     }
 
 
@@ -568,6 +612,7 @@ def test_the_limits_lead_to_what_decide_recommends(browser: Any, build: ModuleTy
     for _ in range(N_TABLES):
         question = random_question(build, rng)
         options = {name: question[name] for name in ("trust", "protects", "named")}
+        options["measuredCounts"] = question["measured"]
         options["isCostKnown"] = all(other.is_exact for other in question["others"])
         curves = None
         for asked in ASKED:
@@ -634,8 +679,9 @@ def test_paper_holds_what_matters_in_few_pages_and_without_colour(
     opened = open_page(path, viewport=SCREEN)
     page = opened.page
     page.wait_for_selector("html[data-mechanisms]")
-    pages = re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))
-    assert 1 <= len(pages) <= 3
+    for size in ("A4", "Letter"):
+        pages = re.findall(rb"/Type\s*/Page\b", page.pdf(format=size))
+        assert 1 <= len(pages) <= 3, size
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")
     for part in ("#advice", "#facts", "#mechanism-chart svg", "#next-command", "#sure-title"):

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 import chromium
 from calls import make_calls
@@ -149,6 +150,11 @@ def ask(tab: Tab, *, models: int = 32, grid: str = "0.2:10:6") -> str:
     """Ask about the table that is chosen, and return the study's address."""
     chromium.ask(tab.page, models=models, grid=grid)
     return str(tab.page.url).rpartition("/")[2]
+
+
+def axe_finds_nothing(page: Any) -> None:
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
 
 
 def fits_the_first_screen(page: Any, report: Any) -> None:
@@ -715,7 +721,7 @@ def test_the_columns_that_give_people_away_are_found_shown_and_saved(
     page.click("#jobs button:text('Resume')")
     page.wait_for_selector("html[data-stage=mask]")
     assert page.inner_text("#stage-words") == "The columns that identify people are found."
-    assert page.inner_text("#mask h1").startswith("Mask gait (1 of 2 features): ")
+    assert page.inner_text("#mask-said-first").startswith("Mask gait (1 of 2 features): ")
     facts = page.locator("#mask dd").all_inner_texts()
     assert facts[:2] == ["gait", "speed"]
     assert "neither is private itself" in page.inner_text("#mask-notes")
@@ -731,6 +737,7 @@ def test_the_columns_that_give_people_away_are_found_shown_and_saved(
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             tab.shoot(f"masking_answer_{width}_{scheme}", full_page=True)
+            axe_finds_nothing(page)
     with page.expect_download() as saved:
         page.click("#save-json")
     assert load_document(Path(saved.value.path()).read_text()).kind == "mask"
@@ -1003,7 +1010,7 @@ def test_it_fits_a_telephone(
     start_server: Callable[..., Any], browser: Any, survey_file: Path, tmp_path: Path
 ) -> None:
     server = start_server(tmp_path / "state", str(survey_file), opens=False)
-    context = browser.new_context(viewport={"width": 375, "height": 800})
+    context = browser.new_context(viewport={"width": 375, "height": 800}, bypass_csp=True)
     tab = Tab(context)
     tab.open(server.link)
     wide = "document.documentElement.scrollWidth"
@@ -1015,6 +1022,7 @@ def test_it_fits_a_telephone(
         tab.page.click("#people summary")
         assert tab.page.evaluate(wide) == 375
         tab.shoot(f"telephone_question_{scheme}")
+        axe_finds_nothing(tab.page)
     tab.page.keyboard.press("Escape")
     ask(tab)
     tab.wait_for_report("decision")
@@ -1028,9 +1036,11 @@ def test_it_fits_a_telephone(
         assert tab.page.evaluate(wide) == 375
         assert report.evaluate(wide) == 375
         tab.shoot(f"telephone_decision_{scheme}", full_page=True)
+        axe_finds_nothing(tab.page)
         tab.page.click("a[href='#/studies']")
         tab.page.wait_for_selector("#studies tbody tr")
         assert tab.page.evaluate(wide) == 375
+        axe_finds_nothing(tab.page)
     assert ink["light"] != ink["dark"]
     context.close()
 

@@ -16,7 +16,7 @@ from epsilens.document import (
     Recommendation,
     RiskDocument,
 )
-from epsilens.document.clauses import guessed_before_text, release_text
+from epsilens.document.clauses import MET_BY_MEASURE, guessed_before_text, release_text
 from epsilens.document.decision import TITLES, Protects, Trust
 from epsilens.document.sentences import protection_sentence
 from epsilens.document.wording import (
@@ -382,7 +382,6 @@ def short_sentence(
     not give away, at most 9.0% become guessable (proven). The model makes about 2 more mistakes in 1,000
     (estimated).'
     """
-    measured = "The limit on the attack is met only by the attack that was tried (measured)."
     return protection_sentence(
         found.mechanism,
         cell,
@@ -391,7 +390,7 @@ def short_sentence(
         by_rate=limits.rate is not None,
         is_default=limits.is_default,
         several=several,
-        proof=measured if found.rests_on == "measured" else None,
+        proof=MET_BY_MEASURE if found.rests_on == "measured" else None,
     )
 
 

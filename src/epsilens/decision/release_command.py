@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command that makes the release that a decision recommends."""
+"""The commands that make the release that a decision recommends, and its alternatives."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from epsilens.data.typed_names import typed_answer, typed_name
-from epsilens.document import DecisionDocument
+from epsilens.document import DecisionDocument, Recommendation
 from epsilens.document.decision import RANDOMISED
 from epsilens.document.wording import delta_text
 from epsilens.mechanisms import mechanism_class
+
+_R = TypeVar("_R", bound=Recommendation)
 
 
 def with_command(
@@ -29,7 +32,7 @@ def with_command(
     categories: Sequence[str] = (),
     ranges: Sequence[str] = (),
 ) -> DecisionDocument:
-    """Return a decision with the command that makes the recommended release, bounds included.
+    """Return a decision with the command that makes each release that meets the limits, bounds included.
 
     There is none while columns must still be declared.
 
@@ -46,12 +49,70 @@ def with_command(
     bins, categories, ranges : sequence of str
         As they are typed: `age=10`, `sex=f|m`, `age=17:90`.
     """
-    chosen = document.recommendation
-    is_local = chosen.mechanism in RANDOMISED
-    if chosen.epsilon is None or not chosen.holds or data == "-":
+    if data == "-":
         return document
-    if chosen.group_epsilons is not None:
-        return document  # a release is at one ε
+
+    def told(chosen: _R) -> _R:
+        if chosen.epsilon is None or not chosen.holds or chosen.group_epsilons is not None:
+            return chosen  # a release is at one ε
+        words = _command_words(
+            document,
+            chosen,
+            data,
+            label=label,
+            answers=answers,
+            drop=drop,
+            categorical=categorical,
+            missing=missing,
+            positive=positive,
+            bins=bins,
+            delimiter=delimiter,
+            encoding=encoding,
+            categories=categories,
+            ranges=ranges,
+        )
+        return chosen.model_copy(update={"command": shlex.join(words)}) if words else chosen
+
+    return document.model_copy(
+        update={
+            "recommendation": told(document.recommendation),
+            "alternatives": [told(other) for other in document.alternatives],
+        }
+    )
+
+
+def command_at(command: str, epsilon: float) -> str:
+    """Return the command of a release at another budget.
+
+    Examples
+    --------
+    >>> command_at("epsilens randomise survey.csv --protect smokes --epsilon 1 --out released.csv", 2.5)
+    'epsilens randomise survey.csv --protect smokes --epsilon 2.5 --out released.csv'
+    """
+    words = shlex.split(command)
+    words[words.index("--epsilon") + 1] = f"{epsilon:.10g}"
+    return shlex.join(words)
+
+
+def _command_words(
+    document: DecisionDocument,
+    chosen: Recommendation,
+    data: str,
+    *,
+    label: str,
+    answers: Mapping[str, Sequence[object]],
+    drop: Sequence[str],
+    categorical: Sequence[str],
+    missing: str,
+    positive: str | None,
+    bins: Sequence[str],
+    delimiter: str | None,
+    encoding: str | None,
+    categories: Sequence[str],
+    ranges: Sequence[str],
+) -> list[str]:
+    """Return what is typed for one answer; nothing while columns must still be declared."""
+    is_local = chosen.mechanism in RANDOMISED
     words = ["epsilens"]
     file = f"./{data}" if data.startswith("-") else data
     settings = document.provenance.settings
@@ -78,7 +139,7 @@ def with_command(
         # For records nothing is learnt from the data: their codes are declared by --categories.
         is_record = settings["protects"] == "record"
         if is_record and any(note.code == "columns-not-declared" for note in document.notes):
-            return document
+            return []
         codes = () if is_record else categorical
         for option, columns in (("--drop", drop), ("--categorical", codes)):
             for column in columns:
@@ -116,6 +177,4 @@ def with_command(
         were_dropped = any(note.code == "rows-dropped" for note in document.notes)
         how = "drop" if missing == "auto" and were_dropped else missing
         words += ["--missing", how] if how in ("drop", "category") else []
-    words += ["--out", "released.csv" if is_local else "model.json"]
-    said = chosen.model_copy(update={"command": shlex.join(words)})
-    return document.model_copy(update={"recommendation": said})
+    return [*words, "--out", "released.csv" if is_local else "model.json"]

@@ -102,8 +102,8 @@ def decide(
         meets each limit with probability ½ + confidence/2, or by proof.
     measured : bool
         Whether the upper end of the attack that was tried may meet `max_attack_rate` where the ceiling
-        does not. That attack is one of many: a better one, or whoever holds the randomised answers,
-        may guess more. By default only the ceiling decides, which holds against every attack.
+        does not. That attack is on the published model; with `trust="nobody"` the attack of whoever collects
+        the randomised answers counts too. A better one may guess more. By default only the ceiling decides, which holds against every attack.
     proven_only : bool
         A synonym of the default.
     seconds : float
@@ -194,7 +194,13 @@ def decide(
     deadline = time.monotonic() + limits.seconds
     join(cost.document, risk.document)
     cost, points, standings = _settled(
-        cost, risk.document, limits, simulated=simulated, deadline=deadline, progress=progress
+        cost,
+        risk.document,
+        limits,
+        simulated=simulated,
+        trust=trust,
+        deadline=deadline,
+        progress=progress,
     )
     several = len(risk.document.protect) > 1
     candidates = [_randomised(cost, risk.document, points, standings, limits)]
@@ -203,7 +209,13 @@ def decide(
         # Where a curator is trusted, it is the runner-up at best: not worth training again.
         until = deadline if trust == "nobody" else 0.0
         measured_too, both, known = _settled(
-            corrected, risk.document, limits, simulated=False, deadline=until, progress=progress
+            corrected,
+            risk.document,
+            limits,
+            simulated=False,
+            trust=trust,
+            deadline=until,
+            progress=progress,
         )
         candidates.append(_randomised(measured_too, risk.document, both, known, limits))
     high = risk.document.cells[0].answer_inference_baseline_high or 1.0
@@ -305,13 +317,14 @@ def _settled(
     limits: CheckedLimits,
     *,
     simulated: bool,
+    trust: Trust,
     deadline: float,
     progress: Progress | None,
 ) -> tuple[LossChangeEstimate, list[Point], tuple[Standing, ...]]:
     """Measure what failed its check and could change what is said, as long as there is time."""
     while True:
         points = joined_points(cost.document, risk)
-        standings = _standings(cost, points, limits, simulated=simulated)
+        standings = _standings(cost, points, limits, simulated=simulated, trust=trust)
         at = _unsettled(standings, points, limits, cost.document.baseline.loss)
         trained = at is not None and measure_cell(
             cost, at, deadline=deadline, confidence=limits.confidence, progress=progress
@@ -322,7 +335,12 @@ def _settled(
 
 
 def _standings(
-    cost: LossChangeEstimate, points: Sequence[Point], limits: CheckedLimits, *, simulated: bool
+    cost: LossChangeEstimate,
+    points: Sequence[Point],
+    limits: CheckedLimits,
+    *,
+    simulated: bool,
+    trust: Trust,
 ) -> tuple[Standing, ...]:
     """Return what every budget of randomised response means at the confidence of the limits."""
     cells = cost.document.cells
@@ -334,7 +352,7 @@ def _standings(
             if point.cost.trusted
             else math.inf,
             attack_ceiling=point.risk.answer_inference_ceiling,
-            attack_high=point.risk.answer_inference_high if simulated else None,
+            attack_high=point.risk.measured_high(trust) if simulated else None,
             is_trusted=point.cost.trusted,
             advantage=point.risk.advantage,
             accuracy_loss=_accuracy_loss(cost.document, point.cost),

@@ -42,7 +42,8 @@ from epsilens.document.wording import (
 )
 
 _KINDS_OF_REASONS = (
-    "In these sentences advantages and ceilings are proven. What is guessed from other data is measured. "
+    "In these sentences advantages are proven. Ceilings are proven given what is guessed from other data, "
+    "which is measured. "
     "Mistakes and changes of the loss are {kind}. Limits were set."
 )
 

@@ -29,6 +29,10 @@ PROVES = 0.8
 """Largest advantage at which the proof is said to say something."""
 
 
+HELD = "The collector, or a reader of the randomised table, can guess better than from the model."
+"""Who else attacks where answers are randomised."""
+MET_BY_MEASURE = "The limit on the attack is met only by the attack that was tried (measured)."
+"""Instead of a proof, where measured attacks may count."""
 NOTHING_HIDDEN = "100.0%"
 """A ceiling that shows so leaves nothing that is proven to stay hidden."""
 

@@ -103,6 +103,24 @@ class RiskCell(Part):
     """Privacy budget per protected column of each group, where every group has its own; the other budgets
     are then those of the least protected, and so are the advantage and the ceiling."""
 
+    def measured_high(self, trust: str) -> float | None:
+        """Return the most that the attacks which were tried may reach in one release.
+
+        Where nobody is trusted, whoever collects the randomised answers is an attacker too.
+
+        Parameters
+        ----------
+        trust : {"nobody", "curator"}
+
+        Returns
+        -------
+        float or None
+            None where the published model was not attacked.
+        """
+        if self.answer_inference_high is None or trust == "curator":
+            return self.answer_inference_high
+        return max(self.answer_inference_high, self.holder_rate_high or 0.0)
+
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
         if self.epsilon is None and self.record_epsilon is None:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from epsilens.document.clauses import (
     COST_UNKNOWN,
+    HELD,
     NOTHING_HIDDEN,
     ceiling_is_open,
     confidence_text,
@@ -544,10 +545,7 @@ def holder_text(cost: WhatIfCell, risk: RiskCell | None, *, many: bool = False) 
     >>> holder_text(cell, None)[:51]
     'The collector, or a reader of the randomised table,'
     """
-    said = (
-        "The collector, or a reader of the randomised table, can guess better than from the model. "
-        f"The attack that was measured is by {ATTACKER}."
-    )
+    said = f"{HELD} The attack that was measured is by {ATTACKER}."
     if risk is not None and risk.holder_rate is not None:
         at_once = "all protected answers, at once, of" if many else "the answers of"
         said = (
@@ -743,6 +741,7 @@ def protection_sentence(
     is_default: bool = False,
     several: bool = False,
     proof: str | None = None,
+    is_advice: bool = True,
 ) -> str:
     """Say what to do, what is proven of it and what it costs, in at most fifty words.
 
@@ -763,6 +762,8 @@ def protection_sentence(
         Whether a person has several protected answers, which are guessed all at once.
     proof : str, optional
         Sentence instead of the proof.
+    is_advice : bool
+        Whether the sentence says what to do, and not only what is looked at.
 
     Examples
     --------
@@ -775,7 +776,9 @@ def protection_sentence(
     (estimated).'
     """
     at = named if not cell.delta else f"{named} (δ = {delta_text(cell.delta)})"
-    if mechanism == "randomised-response":
+    if not is_advice:
+        doing = f"Only looked at: {TITLES[mechanism]} at {at}."
+    elif mechanism == "randomised-response":
         doing = f"Randomise the answers at {at}."
     elif mechanism == "randomised-response-corrected":
         doing = f"Randomise the answers at {at} and train with forward correction."

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from epsilens.document.clauses import (
     COST_UNKNOWN,
     NOTHING_HIDDEN,
+    PROVES,
     ceiling_note,
     change_title,
     gain_text,
@@ -596,6 +597,8 @@ def cell_facts(
     gain = text_row("gain", title, "What an attacker gains is not known")
     if share is not None:
         text = sentence_case(gain_text(share, several=several))
+        if share > PROVES and at_most_text(share) != NOTHING_HIDDEN:
+            text += ", which hides little"
         gain = Row(
             "gain", title, text, share, None if at_most_text(share) == NOTHING_HIDDEN else "proven"
         )

@@ -29,6 +29,7 @@ CostUnit: TypeAlias = Literal["mistakes", "loss"]
 
 CHART_TITLE = "What each mechanism costs, and what an attacker gains"
 LIMIT_SIGNALS = ("advantage_limit", "cost_limit")
+LIMIT_WORDS_SIGNAL = "advantage_limit_words"
 """Limits on the advantage in per cent and on the cost in its unit; null where there is none."""
 SHOWN_SIGNALS = ("shown_mechanism", "shown_advantage", "shown_cost")
 """Mechanism that stands out, and where the ring is; null without one."""
@@ -190,6 +191,7 @@ def mechanism_chart(
         _RING[0]: None if chosen is None else chosen["advantage"],
         _RING[1]: None if chosen is None else chosen["cost"],
         **dict(zip(LIMIT_SIGNALS, (axes.gain_limit, axes.limit), strict=True)),
+        LIMIT_WORDS_SIGNAL: _limit_words(document),
         UNIT_SIGNAL: axes.unit,
     }
     chart: alt.LayerChart = dressed(
@@ -305,7 +307,7 @@ def _limit_layers(alt: Any, axes: MechanismAxes) -> tuple[list[Any], list[Any]]:
             {"x": (_quantity(alt, gain), 100.0), "y": (axes.bottom, axes.top)},
             "x",
             {"x": _quantity(alt, gain), "y": axes.top},
-            f"'limit ' + format({gain}, '.3~g') + '%'",
+            LIMIT_WORDS_SIGNAL,
         ),
         (
             cost,
@@ -602,6 +604,18 @@ def _gain_limit(document: DecisionDocument) -> float | None:
     if chosen.max_attack_rate is None or known is None or known >= 1.0:
         return None
     return max(0.0, 100.0 * (chosen.max_attack_rate - known) / (1.0 - known))
+
+
+def _limit_words(document: DecisionDocument) -> str:
+    """Name the limit on the attack in the unit in which it was given."""
+    chosen = document.recommendation
+    if chosen.max_advantage is not None:
+        return f"limit {100.0 * chosen.max_advantage:.3g}%"
+    return (
+        ""
+        if chosen.max_attack_rate is None
+        else f"limit {100.0 * chosen.max_attack_rate:.3g}% in all"
+    )
 
 
 def _cost_limit(document: DecisionDocument, unit: CostUnit) -> float | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +16,16 @@ from epsilens.document import (
     NUMBER_TYPE_MEANINGS,
     NUMBER_TYPES,
     DecisionDocument,
+    MechanismCurve,
+    Recommendation,
+    RiskCell,
     WhatIfCell,
     WhatIfDocument,
     to_dict,
 )
 from epsilens.document.annexes import Annex, RegistryEntry, annexes
 from epsilens.document.clauses import MORE_MISTAKES
-from epsilens.document.decision import EXPLANATIONS, RANDOMISED, TITLES, answer_title
+from epsilens.document.decision import EXPLANATIONS, TITLES, answer_title
 from epsilens.document.view import mechanism_table, view
 from epsilens.document.wording import (
     ATTACKER,
@@ -59,6 +62,7 @@ from epsilens.show.report_data import (
     cell_data,
     gaps_of,
     group_data,
+    is_recommended,
     isolated,
     mechanism_cell_data,
     mechanism_data,
@@ -282,6 +286,8 @@ def _render(
         "limits": limits,
         "baseline": _baseline_high(document),
         "baseline_text": at_most_text(_baseline_high(document)),
+        "trust": _trust(document),
+        "measured": _may_be_measured(document),
         "own_sentence": str((recommendation or {}).get("sentence") or ""),
         "label_room": LABEL_ROOM,
         "label_from": _LABEL_FROM,
@@ -356,7 +362,7 @@ def _render(
             is_recommended=advised
             and not opening.verdict
             and recommended == axis_budget(cost, start),
-            holds=_is_recommended(document) if protection else holds,
+            holds=is_recommended(document) if protection else holds,
             command=command,
             cost_type=cost_type(cost),
             runs="of the runs" if cost_type(cost) == "measured" else "real runs",
@@ -373,12 +379,10 @@ def _render(
                 for name in NUMBER_TYPES
                 if name != "proven given b" or is_decision
             ],
-            unprotected=unprotected(
+            unprotected=_unprotected(
+                document,
                 protected,
-                is_model_release=is_model_release(cost),
-                attacks=document.risk,
                 risk=risk_at(document, start),
-                chosen=document.recommendation if isinstance(document, DecisionDocument) else None,
             ),
             others=[
                 (name, f"{low:g}" if low == high else f"{low:g} to {high:g}", source)
@@ -428,7 +432,6 @@ def _compared(document: WhatIfDocument | DecisionDocument) -> dict[str, Any]:
             "epsilon": chosen.epsilon,
             "sentence": chosen.sentence,
         },
-        "trust": settings.get("trust") or chosen.trust,
         "protects": settings.get("protects") or chosen.protects,
         "named": settings.get("mechanisms"),
         "is_cost_known": not any(note.code == "columns-not-declared" for note in document.notes),
@@ -444,8 +447,16 @@ def _protection(
     chosen, settings = document.recommendation, document.provenance.settings
     cell = document.chosen_cell()
     curve = next(one for one in document.mechanisms if one.mechanism == chosen.mechanism)
+    nearest = None
+    if cell is not None and not is_recommended(document):
+        nearest = (
+            f"The facts are those of {TITLES[curve.mechanism]} at ε = {epsilon_text(cell.budget)}, "
+            "which is not recommended."
+        )
     return {
         "sentence": chosen.sentence,
+        "nearest": nearest,
+        "holder": None if cell is None else mechanism_cell_data(document, curve, cell)["holder"],
         "details": chosen.details,
         "command": chosen.command,
         "protects": settings.get("protects") or chosen.protects,
@@ -506,6 +517,38 @@ def _limits(
             "rate": line,
         },
     }
+
+
+def _unprotected(
+    document: WhatIfDocument | DecisionDocument, protected: str, *, risk: RiskCell | None
+) -> list[dict[str, Any]]:
+    """List what each kind of answer leaves open, that of the document first."""
+    about = partial(
+        unprotected,
+        protected,
+        is_model_release=is_model_release(document.cost),
+        attacks=document.risk,
+        risk=risk,
+    )
+    if not isinstance(document, DecisionDocument):
+        return [{"kind": "", "said": about()}]
+    own = document.recommendation
+    if not document.is_comparison:
+        return [{"kind": "", "said": about(chosen=own)}]
+    kinds: dict[tuple[str, str], Recommendation | MechanismCurve] = {
+        (own.trust, own.protects): own,
+        **{(one.trust, one.protects): one for one in document.mechanisms},
+    }
+    return [
+        {"kind": " ".join(kind), "said": about(chosen=chosen)} for kind, chosen in kinds.items()
+    ]
+
+
+def _trust(document: WhatIfDocument | DecisionDocument) -> str | None:
+    """Return who may see the true answers, as it was asked; None without a decision."""
+    if not isinstance(document, DecisionDocument):
+        return None
+    return str(document.provenance.settings.get("trust") or document.recommendation.trust)
 
 
 def _baseline_high(document: WhatIfDocument | DecisionDocument) -> float | None:
@@ -573,20 +616,11 @@ def _own_limits(document: WhatIfDocument | DecisionDocument, *, many: bool) -> s
     return " and ".join(said)
 
 
-def _is_recommended(document: WhatIfDocument | DecisionDocument) -> bool:
-    """Say whether a decision among several mechanisms recommends one."""
-    if not isinstance(document, DecisionDocument) or document.recommendation.epsilon is None:
-        return False
-    # Too few retrainings recommend no ε of randomised response.
-    chosen = document.recommendation
-    return chosen.holds or chosen.mechanism not in RANDOMISED
-
-
 def _own_answer(document: WhatIfDocument | DecisionDocument, recommended: float | None) -> str:
     """Name what a decision recommends: the mechanism where several were compared, and ε."""
     if isinstance(document, DecisionDocument) and document.is_comparison:
         chosen = document.recommendation
-        return answer_title(chosen) if _is_recommended(document) else "no mechanism"
+        return answer_title(chosen) if is_recommended(document) else "no mechanism"
     return f"ε = {epsilon_text(recommended)}" if recommended else _NONE
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from epsilens.decision.release_command import command_at
 from epsilens.document import (
     DecisionDocument,
     MechanismCell,
@@ -27,6 +28,8 @@ from epsilens.document import (
 )
 from epsilens.document.clauses import (
     COST_UNKNOWN,
+    HELD,
+    MET_BY_MEASURE,
     baseline_text,
     ceiling_is_open,
     face_value_text,
@@ -39,7 +42,7 @@ from epsilens.document.clauses import (
     range_text,
     release_text,
 )
-from epsilens.document.decision import TITLES, released_text
+from epsilens.document.decision import RANDOMISED, TITLES, randomising_mechanism, released_text
 from epsilens.document.decision import risk_at as attack_at
 from epsilens.document.sentences import (
     assessment_paragraph,
@@ -308,10 +311,23 @@ def mechanism_cell_data(
     named = named or (at if cell.group_epsilons is not None else f"ε = {at}")
     kind, several = document.cost_type_at(curve.mechanism, cell), len(document.risk.protect) > 1
 
-    def said(*, by_rate: bool) -> str:
+    def said(*, by_rate: bool, is_advice: bool = True, proof: str | None = None) -> str:
         return protection_sentence(
-            curve.mechanism, cell, named=named, kind=kind, by_rate=by_rate, several=several
+            curve.mechanism,
+            cell,
+            named=named,
+            kind=kind,
+            by_rate=by_rate,
+            several=several,
+            proof=proof,
+            is_advice=is_advice,
         )
+
+    attack = (
+        attack_at(document.risk, cell.budget)
+        if curve.mechanism == randomising_mechanism(document.cost) and cell.budget is not None
+        else None
+    )
 
     low, loss_high = cell.accuracy_change_low, cell.loss_change_high
     return {
@@ -319,6 +335,10 @@ def mechanism_cell_data(
         "budget": cell.budget,
         "sentence": said(by_rate=False),
         "rate_sentence": said(by_rate=True),
+        "looked": [said(by_rate=by_rate, is_advice=False) for by_rate in (False, True)],
+        "measured_sentence": None if attack is None else said(by_rate=True, proof=MET_BY_MEASURE),
+        "command": _command_at(document, curve, cell),
+        "holder": _holder_at(document, curve, cell),
         "facts": [
             _released_fact(document, curve),
             *(
@@ -341,9 +361,37 @@ def mechanism_cell_data(
             "advantage_value": cell.advantage,
             "advantage": at_most_text(cell.advantage),
             "ceiling_value": cell.attack_rate_ceiling,
-            "high_value": None,
+            "high_value": None if attack is None else attack.measured_high("curator"),
+            "held_high_value": None if attack is None else attack.measured_high("nobody"),
         },
     }
+
+
+def _holder_at(
+    document: DecisionDocument, curve: MechanismCurve, cell: MechanismCell
+) -> str | None:
+    """Say what somebody gets who holds the randomised answers; None where there are none."""
+    if curve.mechanism not in RANDOMISED:
+        return None
+    group, several = whole_group(document.cost), len(document.risk.protect) > 1
+    own = (one for one in document.cost.cells if one.group == group)
+    known = next((one for one in own if own_budget(one) == cell.budget), None)
+    risk = None if cell.budget is None else attack_at(document.risk, cell.budget)
+    return HELD if known is None else holder_text(known, risk, many=several)
+
+
+def _command_at(
+    document: DecisionDocument, curve: MechanismCurve, cell: MechanismCell
+) -> str | None:
+    """Return what makes the release of one budget; None where no answer of this mechanism has a command."""
+    answers = (document.recommendation, *document.alternatives)
+    known = next((one for one in answers if one.mechanism == curve.mechanism), None)
+    if known is None or known.command is None or cell.budget is None:
+        return None
+    is_even = not isinstance(document.cost.provenance.settings.get("epsilon"), Mapping)
+    if cell.budget == known.epsilon:
+        return known.command
+    return command_at(known.command, cell.budget) if is_even else None
 
 
 def _released_fact(document: DecisionDocument, curve: MechanismCurve) -> dict[str, Any]:
@@ -448,7 +496,9 @@ def _cost_facts(cost: WhatIfDocument, cell: WhatIfCell) -> list[dict[str, Any]]:
         return [fact | {"text": f"{COST_UNKNOWN}."}]
     known = outcome_interval(cost, cell, "accuracy")
     low, high = (None, None) if known is None else (known.low, known.high)
-    note = _range_note(cost, cell.accuracy_change, low, high, cell.loss_change_low, cell.loss_change_high)
+    note = _range_note(
+        cost, cell.accuracy_change, low, high, cell.loss_change_low, cell.loss_change_high
+    )
     kind = cost_type(cost, cell)
     return [fact | {"text": f"{sentence_case(moves)}.", "kind": kind, "note": note}]
 
@@ -474,7 +524,8 @@ def _risk_data(document: DecisionDocument, risk: RiskCell) -> dict[str, Any]:
         "ceiling_value": ceiling.number,
         "is_open": ceiling_is_open(risk),
         "proof": _reach_text(document, risk),
-        "high_value": risk.answer_inference_high,
+        "high_value": risk.measured_high("curator"),
+        "held_high_value": risk.measured_high("nobody"),
         "is_attacked": is_attacked(risk),
         "exposed": rows["asr_max"].text,
         "chance": rows["asr_max_null_q95"].text,
@@ -572,7 +623,8 @@ def origin_rows(document: Report) -> list[tuple[str, list[tuple[str, str]]]]:
             ("The decision", _settings(document.provenance)),
         ]
     chosen = document.recommendation
-    found = [("recommended", TITLES[chosen.mechanism])] if chosen.mechanism else []
+    rank = "recommended" if is_recommended(document) else "nearest to the limits"
+    found = [(rank, TITLES[chosen.mechanism])]
     if chosen.epsilon is not None:
         found.append(("ε", epsilon_text(chosen.epsilon)))
     return [
@@ -580,6 +632,22 @@ def origin_rows(document: Report) -> list[tuple[str, list[tuple[str, str]]]]:
         ("The cost of randomised response", cost),
         ("Attacks on randomised response", attacks),
     ]
+
+
+def is_recommended(document: Report) -> bool:
+    """Say whether a decision recommends something.
+
+    Examples
+    --------
+    >>> from epsilens.document import example_document
+    >>> is_recommended(example_document("decision"))
+    True
+    """
+    if not isinstance(document, DecisionDocument) or document.recommendation.epsilon is None:
+        return False
+    # Too few retrainings recommend no ε of randomised response.
+    chosen = document.recommendation
+    return chosen.holds or chosen.mechanism not in RANDOMISED
 
 
 def _origin(origin: Provenance) -> list[tuple[str, str]]:
@@ -651,7 +719,7 @@ def unprotected(
     is_model_release: bool = False,
     attacks: RiskDocument | None = None,
     risk: RiskCell | None = None,
-    chosen: Recommendation | None = None,
+    chosen: Recommendation | MechanismCurve | None = None,
 ) -> list[tuple[str, str]]:
     """List what a privacy budget does not protect: a few words and what they mean.
 
@@ -665,8 +733,8 @@ def unprotected(
         What attackers get; with it guessing and membership are spoken of too.
     risk : RiskCell, optional
         One of its budgets, to be quoted.
-    chosen : Recommendation, optional
-        The recommended mechanism; one that trains on the true answers leaves other things open.
+    chosen : Recommendation or MechanismCurve, optional
+        The mechanism that is shown; one that trains on the true answers leaves other things open.
 
     Returns
     -------
@@ -738,7 +806,7 @@ def unprotected(
 
 
 def _open_to_the_curator(
-    chosen: Recommendation, attacks: RiskDocument | None
+    chosen: Recommendation | MechanismCurve, attacks: RiskDocument | None
 ) -> list[tuple[str, str]]:
     """Return what a mechanism leaves open that trains on the true answers."""
     said = [

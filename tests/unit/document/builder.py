@@ -412,12 +412,20 @@ def make_comparison(
         **{"trust": "curator", "protects": protects, **limits},
     )
     document = decision.document
-    command = "epsilens train survey.csv --label affair --mechanism noisy-descent --epsilon 0.9"
-    chosen = document.recommendation
-    if chosen.epsilon is None:
-        return document
-    chosen = chosen.model_copy(update={"command": command})
-    return document.model_copy(update={"recommendation": chosen})
+
+    def told(answer):
+        if answer.epsilon is None:
+            return answer
+        verb = "randomise" if answer.trust == "nobody" else f"train --mechanism {answer.mechanism}"
+        command = f"epsilens {verb} survey.csv --epsilon {answer.epsilon:.10g}"
+        return answer.model_copy(update={"command": command})
+
+    return document.model_copy(
+        update={
+            "recommendation": told(document.recommendation),
+            "alternatives": [told(other) for other in document.alternatives],
+        }
+    )
 
 
 ALL_OTHERS = tuple(name for name in TITLES if not name.startswith("randomised"))

@@ -17,7 +17,7 @@ export async function showMask(id, isWanted) {
   const shown = await get(`/api/studies/${id}/mask?width=${Math.max(200, Math.min(BROADEST, room - AXES))}`);
   if (!isWanted()) return;
   const [first, ...others] = shown.sentences;
-  byId("mask").querySelector("h1").textContent = first;
+  byId("mask").querySelector("#mask-said-first").textContent = first;
   byId("mask-said").replaceChildren(...paragraphs(others));
   const facts = [
     ["Masked columns", shown.masked.join(", ") || "none"],

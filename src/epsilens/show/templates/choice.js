@@ -31,10 +31,10 @@
 
   function solve() {
     limits = firstScreen.read();
-    if (limits === undefined) { words.textContent = ""; return; }
+    if (limits === undefined) { showUnread(); return; }
     const found = decisionRule.choose(curves, limits, {
       trust: trust?.value ?? "nobody", protects: page.protects, named: page.named, isCostKnown: page.is_cost_known,
-      hasFewRuns: page.fewest_runs !== null,
+      measuredCounts: page.measured, hasFewRuns: page.fewest_runs !== null,
     });
     // The limits of the document lead to what the document says.
     solved = isFirst() ? own() ?? { ...found, cell: null } : found;
@@ -87,14 +87,42 @@
     return `${said} No ε is within the cost limit. ${begun} costs the least. ${release}`;
   }
 
+  // What belongs to the answer that is shown: its command, and what it leaves open.
+  function showConsequences(curve, cell, isSolved) {
+    const command = byId("next-command");
+    if (command) {
+      byId("part-next").hidden = !cell?.command;
+      command.replaceChildren(...(cell?.command ?? "").split(" ").flatMap((word, n) => [n ? " " : "", Object.assign(document.createElement("span"), { className: "whole", textContent: word })]));
+      byId("next-note").hidden = isSolved;
+    }
+    if (curve) for (const part of document.querySelectorAll("[data-open-to]")) part.hidden = part.dataset.openTo !== `${curve.trust} ${curve.protects}`;
+    const holder = cell?.holder ?? "";
+    write("holder", holder);
+    if (byId("held")) byId("held").hidden = !holder;
+  }
+
+  // A limit that cannot be read leads to nothing.
+  function showUnread() {
+    solved = shown = null;
+    delete words.dataset.solved;
+    write("advice", "Nothing is recommended while a limit cannot be used as it is typed.");
+    words.textContent = "";
+    byId("reset").hidden = false;
+    firstScreen.showFacts([]);
+    showConsequences(null, null, false);
+    move();
+  }
+
   function showNothing() {
     const miss = solved?.unsure ? null : solved?.miss;
     shown = miss ? { curve: solved.curve, cell: miss } : null;
     write("advice", isFirst() ? page.chosen.sentence : solved?.unsure ? `Fewer than ${page.fewest_runs} retrainings a cell are too few to be sure, so no ε is recommended.` : miss
       ? unmet(solved.curve, miss)
       : "No mechanism can be recommended under these conditions.");
-    say(remarks());
+    const nearest = miss ? [`The facts are those of ${solved.curve.title} at ε = ${miss.epsilon}, which does not meet ${limitText()}.`] : [];
+    say([...nearest, ...remarks()]);
     firstScreen.showFacts(miss?.facts ?? []);
+    showConsequences(miss ? solved.curve : null, null, false);
     if (miss) mechanism.value = solved.curve.name;
     if (document.activeElement !== look) look.value = miss?.epsilon ?? "";
     write("look-nearest", "");
@@ -104,10 +132,13 @@
     shown = { curve, cell };
     const isSolved = solved?.cell === cell;
     const isOwn = isSolved && isFirst();
-    write("advice", isOwn ? page.chosen.sentence : limits?.attack?.kind === "rate" ? cell.rate_sentence : cell.sentence);
+    const isRate = limits?.attack?.kind === "rate";
+    const solvedSentence = () => (solved.rests === "measured" ? cell.measured_sentence : isRate ? cell.rate_sentence : cell.sentence);
+    write("advice", isOwn ? page.chosen.sentence : isSolved ? solvedSentence() : cell.looked[isRate ? 1 : 0]);
     say(isSolved ? remarks() : ["You are looking at a budget that is not the recommended one."]);
     byId("reset").hidden = isSolved && isFirst();
     firstScreen.showFacts(cell.facts);
+    showConsequences(curve, cell, isSolved);
     mechanism.value = curve.name;
     if (document.activeElement !== look) look.value = cell.epsilon;
     write("look-nearest", "");
@@ -124,7 +155,8 @@
     const gain = gainLimit();
     const isOfUnit = limits?.cost && limits.cost.kind === unit();
     const known = shown && costOf(shown.cell) !== null;
-    view.signal("advantage_limit", gain).signal("cost_limit", isOfUnit ? limits.cost.limit : null)
+    const words = limits?.attack ? `limit ${+(100 * limits.attack.limit).toPrecision(3)}%${limits.attack.kind === "rate" ? " in all" : ""}` : "";
+    view.signal("advantage_limit", gain).signal("advantage_limit_words", words).signal("cost_limit", isOfUnit ? limits.cost.limit : null)
       .signal("shown_mechanism", shown?.curve.name ?? null)
       .signal("shown_advantage", known ? 100 * shown.cell.risk.advantage_value : null)
       .signal("shown_cost", known ? costOf(shown.cell) : null)

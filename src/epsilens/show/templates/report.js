@@ -146,6 +146,7 @@
     write("assessment", paragraph ?? "");
     write("assessed", cell.epsilon);
     write("copied", "");
+    if (isAside) return;
     if (byId("held")) byId("held").hidden = !cell.holder;
     write("holder", cell.holder ?? "");
   }
@@ -238,7 +239,7 @@
     const cells = everybody ? page.groups[group].filter((cell) => cell.risk !== null) : page.groups[group];
     return decisionRule.solve(cells, {
       cost: found.cost, attack: everybody ? found.attack : null, measuredCounts: measuredCounts?.checked ?? false,
-      hasFewRuns: page.fewest_runs !== null,
+      hasFewRuns: page.fewest_runs !== null, trust: page.trust,
     });
   }
 
@@ -320,9 +321,8 @@
     byId("reset").hidden = !changed;
     delete words.dataset.solved;
     if (asked === undefined) {
-      solved = null;
-      words.textContent = "";
-      tell();
+      solved = { cell: null, words: ["Nothing is recommended while a limit cannot be used as it is typed."], isDoubtful: false };
+      show(onAxis(), "no ε");
       return;
     }
     const found = solution(asked);

@@ -24,22 +24,22 @@ const decisionRule = (() => {
     return (beyond < 0 ? cells.length : beyond) - 1;
   }
 
-  // The largest budget within the limit on the attack, and what it rests on: proof, or, where that
-  // counts, the upper end of what was measured.
-  function largestWithin(cells, attack, measuredCounts) {
+  // The largest budget within the limit on the attack, and what it rests on: proof, or, where that counts, the
+  // upper end of what was measured. Where nobody is trusted, whoever collects the answers attacks too.
+  function largestWithin(cells, attack, measuredCounts, trust) {
     if (attack === null) return [cells[cells.length - 1], null];
     const proven = lastWithin(cells, attack.end, attack.limit);
-    const measured = attack.end === "ceiling_value" ? lastWithin(cells, "high_value", attack.limit) : -1;
+    const measured = attack.end === "ceiling_value" ? lastWithin(cells, trust === "nobody" ? "held_high_value" : "high_value", attack.limit) : -1;
     if (measured > proven && measuredCounts) return [cells[measured], "measured"];
     return proven < 0 ? [null, null] : [cells[proven], "proven"];
   }
 
   // The budget of one mechanism; null without any limit. From too few runs no budget follows that keeps a
   // limit on the cost: `unsure` is the one that would.
-  function solve(cells, { cost, attack, measuredCounts = false, hasFewRuns = false }) {
+  function solve(cells, { cost, attack, measuredCounts = false, hasFewRuns = false, trust = "curator" }) {
     if (cost === null && attack === null) return null;
     const least = cost === null ? cells[0] : smallestWithin(cells, cost);
-    const [most, rests] = largestWithin(cells, attack, measuredCounts);
+    const [most, rests] = largestWithin(cells, attack, measuredCounts, trust);
     const meets = least !== null && most !== null && cells.indexOf(least) <= cells.indexOf(most);
     const best = !meets ? null : cost === null ? most : least;
     const isUnsure = hasFewRuns && cost !== null && best !== null;
@@ -72,19 +72,19 @@ const decisionRule = (() => {
   // With a limit on the cost the smallest advantage comes first, then the lowest cost; with a limit on the
   // attack alone the lowest cost. Gives the mechanism with its budget, or without one the nearest miss.
   // Mechanisms whose cost cannot be compared with its limit are `unjudged`.
-  function choose(curves, limits, { trust, protects, named, isCostKnown, hasFewRuns = false }) {
+  function choose(curves, limits, { trust, protects, named, isCostKnown, measuredCounts = false, hasFewRuns = false }) {
     const end = limits.cost?.end ?? "high";
     const eligible = curves.filter((curve) => curve.cells.length && (trust === "curator" || curve.trust === "nobody") &&
       (protects === "answer" || curve.protects === "record") && (named === null || named.includes(curve.name)));
     let best = null;
     for (const curve of eligible) {
-      const { cell } = solve(curve.cells, limits);
+      const { cell, rests = null } = solve(curve.cells, { ...limits, measuredCounts, trust }) ?? {};
       // Retrainings are of randomised response; what others cost is not known without declared columns.
       const isHeld = limits.cost === null || (curve.trust === "nobody" ? !hasFewRuns : isCostKnown);
       const pair = cell && (limits.cost ? [gained(cell), known(cell[end])] : [known(cell[end]), gained(cell)]);
       const miss = nearest(curve, limits);
       const rank = cell ? [isHeld ? 0 : 0.5, ...pair] : [1, ...miss.far];
-      if (best === null || before(rank, best.rank)) best = { curve, cell, miss: miss.cell, rank, isHeld };
+      if (best === null || before(rank, best.rank)) best = { curve, cell, rests, miss: miss.cell, rank, isHeld };
     }
     // From too few runs no budget follows that keeps a limit on the cost.
     const isUnsure = best !== null && best.cell !== null && !best.isHeld && best.curve.trust === "nobody";
