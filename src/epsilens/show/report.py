@@ -16,8 +16,6 @@ from epsilens.document import (
     NUMBER_TYPE_MEANINGS,
     NUMBER_TYPES,
     DecisionDocument,
-    MechanismCurve,
-    Recommendation,
     RiskCell,
     WhatIfCell,
     WhatIfDocument,
@@ -528,20 +526,17 @@ def _unprotected(
         protected,
         is_model_release=is_model_release(document.cost),
         attacks=document.risk,
-        risk=risk,
     )
     if not isinstance(document, DecisionDocument):
-        return [{"kind": "", "said": about()}]
+        return [{"kind": "", "said": about(risk=risk)}]
     own = document.recommendation
     if not document.is_comparison:
-        return [{"kind": "", "said": about(chosen=own)}]
-    kinds: dict[tuple[str, str], Recommendation | MechanismCurve] = {
-        (own.trust, own.protects): own,
-        **{(one.trust, one.protects): one for one in document.mechanisms},
-    }
-    return [
-        {"kind": " ".join(kind), "said": about(chosen=chosen)} for kind, chosen in kinds.items()
-    ]
+        return [{"kind": "", "said": about(risk=risk, chosen=own)}]
+    # What was attacked at one budget is quoted beside the document's own answer only.
+    said = {(own.trust, own.protects): about(risk=risk, chosen=own)}
+    for curve in document.mechanisms:
+        said.setdefault((curve.trust, curve.protects), about(chosen=curve))
+    return [{"kind": " ".join(kind), "said": texts} for kind, texts in said.items()]
 
 
 def _trust(document: WhatIfDocument | DecisionDocument) -> str | None:
