@@ -102,10 +102,15 @@ def test_a_limit_on_the_loss_alone_says_what_is_not_protected(file, capsys):
 
 def test_the_ceiling_decides_unless_the_attack_that_was_tried_is_asked_for(file, capsys):
     found = []
-    for more in ((), ("--proven-only",), ("--measured",)):
+    for more in (
+        (),
+        ("--proven-only",),
+        ("--measured", "--trust", "curator"),
+        ("--measured", "--trust", "nobody"),
+    ):
         assert run(file, *BASE, "--max-attack-rate", 0.9, "--json", *more) == 0
         found.append(load_document(capsys.readouterr().out))
-    usual, synonym, tried = found
+    usual, synonym, tried, collected = found
     assert usual.recommendation == synonym.recommendation
     assert usual.recommendation.rests_on == "proven"
     (cell,) = [c for c in usual.risk.cells if c.epsilon == usual.recommendation.epsilon]
@@ -115,6 +120,11 @@ def test_the_ceiling_decides_unless_the_attack_that_was_tried_is_asked_for(file,
     assert tried.provenance.settings["measured"] is True
     assert "A better attack may exist" in " ".join(tried.recommendation.details)
     assert "only by the attack that was tried (measured)" in tried.recommendation.sentence
+    # Where nobody is trusted the collector attacks too, and guesses more than the limit there.
+    (last,) = [c for c in collected.risk.cells if c.epsilon == 8.0]
+    assert last.holder_rate > 0.9
+    (here,) = [c for c in collected.risk.cells if c.epsilon == collected.recommendation.epsilon]
+    assert here.holder_rate_high <= 0.9
 
 
 @pytest.mark.parametrize("suffix", ["html", "json", "png", "svg"])
