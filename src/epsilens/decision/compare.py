@@ -276,7 +276,8 @@ def _cost_against(one: Candidate, best: Candidate) -> str | None:
     mistakes = [cell.mistakes for cell in cells if cell.mistakes is not None]
     if len(mistakes) == 2 and mistakes[0] > mistakes[1]:
         noun = "mistake" if abs(mistakes[0]) == 1 else "mistakes"
-        return f"{_count_text(mistakes[0])} {noun} in 1,000 instead of {_count_text(mistakes[1])}"
+        only = "only " if mistakes[0] < 0 else ""
+        return f"{only}{_count_text(mistakes[0])} {noun} in 1,000 instead of {_count_text(mistakes[1])}"
     losses = [cell.loss_change for cell in cells if cell.loss_change is not None]
     if len(losses) == 2 and losses[0] > losses[1]:
         both = [change_text(loss) for loss in losses]
