@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -64,6 +64,8 @@ MANY_ANSWERS = 8
 """Possible answers beyond which forward correction, whose work grows with their square, is tried at eight ε only."""
 X_BOUND = 2.5
 """Largest length of a row of features in previews: more noise is needed for longer rows than they are worth."""
+_USUAL_MODELS = 128
+"""Shadow models at every ε where no number is given."""
 _BY_BITS = frozenset({"oue", "rappor", "the"})
 """Mechanisms that report a feature bit by bit."""
 
@@ -708,13 +710,15 @@ class Study:
         epsilon: Epsilon | None = None,
         mechanism: str = "rr",
         correction: str | None = None,
-        shadow_models: int = 128,
+        shadow_models: int | None = None,
+        detect: float | None = None,
         seconds: float | None = None,
         online: bool = False,
         confidence: float = 0.95,
         checkpoint: str | Path | None = None,
         together: bool = False,
         progress: Progress | None = None,
+        announce: Callable[[str], None] | None = None,
         delta: float | None = None,
         clip: float | None = None,
         epochs: int | None = None,
@@ -733,11 +737,13 @@ class Study:
             things.
         correction : {None, "none", "forward"}
             Whether the attacked models are trained on a loss that knows the noise of the label.
-        shadow_models : int
-            Models that are trained and attacked for every ε.
+        shadow_models : int, optional
+            Models that are trained and attacked for every ε. None: 128, or as many as `detect` needs.
+        detect : float in (0, 0.25), optional
+            Chooses the number of models by the effect that is to be found; see `AttackStudy.estimate`.
         seconds : float, optional
             Time for the trainings of a model that is not linear; see `AttackStudy.estimate`.
-        online, confidence, checkpoint, together, progress
+        online, confidence, checkpoint, together, progress, announce
             As of `AttackStudy.estimate`.
         delta : float in (0, 1), optional
             Delta of "dpsgd", well below one over the number of training records.
@@ -757,11 +763,16 @@ class Study:
             "online": online,
             "confidence": confidence,
         }
+        if detect is not None:
+            arguments["detect"] = detect
+        elif shadow_models is None:
+            arguments["shadow_models"] = _USUAL_MODELS
         settings = {
             **arguments,
             "random_state": self.seed,
             "checkpoint": checkpoint,
             "progress": progress,
+            "announce": announce,
         }
         training: dict[str, object] = {
             "delta": delta,
@@ -1104,7 +1115,8 @@ class Study:
         from epsilens.decision.progress import DecisionProgress
         from epsilens.influence.any_model import AnyModel
         from epsilens.models.passes import current_passes
-        from epsilens.risk.any_shadows import FEWEST_MODELS, SECONDS
+        from epsilens.risk.any_shadows import SECONDS
+        from epsilens.risk.power import FEWEST_MODELS
         from epsilens.whatif.curve import DRAWS
 
         model = self.fitted().baseline_

@@ -16,6 +16,7 @@ import pytest
 
 from epsilens.cli import main
 from epsilens.document import load_document
+from epsilens.risk import models_needed
 
 SECRET = "unmistakable-secret"
 FEW = ("--shadow-models", "48")
@@ -89,6 +90,31 @@ def test_groups_have_a_table_of_their_own(file, capsys):
     assert document.provenance.settings["correction"] == "forward"
     assert run(file, *NOISY, "--group", "young=age < 45") == 2
     assert "`--group` belongs to `--mechanism rr`" in capsys.readouterr().err
+
+
+def test_what_models_can_detect_is_said_before_they_are_trained(file, capsys):
+    assert run(file, *DECLARED, "--out", file.parent / "kept.json") == 0
+    shown = capsys.readouterr()
+    said = "With 80% probability 48 shadow models find a mean success rate of 50.70% or more"
+    assert shown.err.startswith(said)
+    notes = load_document(file.parent / "kept.json").notes
+    assert [note.text.startswith(said) for note in notes if note.code == "attack-power"] == [True]
+    assert run(file, *DECLARED, "--quiet") == 0
+    assert "probability" not in capsys.readouterr().err
+
+
+def test_an_effect_chooses_the_number_of_models(file, capsys):
+    asked = ("--label", "smokes", "--epsilon", "4", "--categories", "smokes=no|yes")
+    assert run(file, *asked, "--detect", 0.009, "--json") == 0
+    document = load_document(capsys.readouterr().out)
+    assert document.n_models == models_needed(0.009, document.n_targets) == 30
+    assert document.provenance.settings["detect"] == 0.009
+    refused = (*asked, "--detect", 0.01, *FEW)
+    assert run(file, *refused) == 2
+    said = capsys.readouterr().err
+    assert "`--detect` chooses the number of models, and `--shadow-models` names it" in said
+    assert run(file, *asked, "--detect", 1e-7) == 2
+    assert "an effect that 100,000 models can find" in capsys.readouterr().err
 
 
 def test_quiet_prints_sentences_only(file, capsys):
@@ -321,7 +347,9 @@ def refused(arguments, words, tmp_path, capsys):
     shown = capsys.readouterr()
     assert code == 2
     assert shown.out == ""
-    assert len(shown.err.strip().splitlines()) == 1, shown.err
+    # What the models can detect is said before they are trained.
+    told = [line for line in shown.err.splitlines() if not line.startswith("With 80% probability")]
+    assert len(told) == 1, shown.err
     assert re.search(words, shown.err), shown.err
     assert SECRET not in shown.err
     assert "Traceback" not in shown.err

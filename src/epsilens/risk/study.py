@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -55,7 +55,6 @@ from epsilens.risk.any_shadows import (
     ShadowPlan,
     attacked_note,
     plan_shadows,
-    power_note,
     seconds_per_shadow,
     settled_plan,
     shadow_store,
@@ -63,6 +62,7 @@ from epsilens.risk.any_shadows import (
 from epsilens.risk.holder import Holder
 from epsilens.risk.likelihood_ratio import lira
 from epsilens.risk.membership_attack import MembershipAttack
+from epsilens.risk.power import USUAL_MODELS, planned_models, power_note, power_text
 from epsilens.risk.randomised_shadows import (
     RandomisedShadows,
     model_generator,
@@ -71,7 +71,6 @@ from epsilens.risk.randomised_shadows import (
 )
 from epsilens.risk.result import RiskCurve
 
-FEWEST_MODELS = 20
 FEWEST_PEOPLE = 30
 """People in a group at least: every random half has some of them."""
 MOST_TARGETS = 20_000
@@ -156,7 +155,8 @@ class AttackStudy(FittedModel):
         *,
         protect: str | Iterable[str] | None = None,
         epsilon: Epsilon,
-        shadow_models: int = 256,
+        shadow_models: int | None = None,
+        detect: float | None = None,
         seconds: float | None = None,
         categories: Mapping[str, Sequence[object]] | None = None,
         correction: str | None = None,
@@ -167,6 +167,7 @@ class AttackStudy(FittedModel):
         random_state: int = 0,
         checkpoint: str | Path | None = None,
         progress: Progress | None = None,
+        announce: Callable[[str], None] | None = None,
     ) -> RiskCurve:
         """Attack models whose training answers were randomised.
 
@@ -176,9 +177,13 @@ class AttackStudy(FittedModel):
             What is randomised: features, and the label by its name. None: the label.
         epsilon : float in (0, inf], list, grid text such as "0.1:10:10", or {column: epsilon}
             Privacy budgets per column; infinity randomises nothing.
-        shadow_models : int ≥ 20
+        shadow_models : int ≥ 20, optional
             Models trained for every ε. More give finer intervals and a lower noise floor. Of a model that is
-            not linear as many as `seconds` allows, and at fewer ε.
+            not linear as many as `seconds` allows, and at fewer ε. None: 256, or as many as `detect` needs.
+        detect : float in (0, 0.25), optional
+            Chooses the number of models by the effect that is to be found with probability 80 %: 0.02 for a
+            mean success rate of 52 % over the records. Up to 0.5 with `online`. See
+            `epsilens.risk.models_needed`.
         seconds : float, optional
             Time for the trainings of a model that is not linear; at least 20 models are trained at the
             largest ε. None: 60. Infinity trains all models at every ε.
@@ -205,6 +210,8 @@ class AttackStudy(FittedModel):
             A folder that keeps finished models; a killed run goes on from it.
         progress : callable, optional
             Called with (done, total, what).
+        announce : callable, optional
+            Called with a sentence before the first model is trained: what so many models can detect.
 
         Returns
         -------
@@ -213,8 +220,16 @@ class AttackStudy(FittedModel):
         baseline = self._baseline
         started = time.perf_counter()
         seed = as_count(random_state, name="random_state", least=0)
-        n_models = as_count(shadow_models, name="shadow_models", least=FEWEST_MODELS)
         level = as_share(confidence, name="confidence")
+        targets = _targets(baseline.n_rows, seed)
+        n_models = wanted = planned_models(
+            shadow_models,
+            detect,
+            len(targets),
+            usual=USUAL_MODELS,
+            online=online,
+            confidence=level,
+        )
         masks = _checked_groups(groups or {}, baseline.n_rows)
         asked = self._read_question(
             Question(epsilon, protect, categories=categories)
@@ -225,7 +240,6 @@ class AttackStudy(FittedModel):
         is_corrected = as_correction(correction, asked, baseline)
         if together:
             _check_together(asked, is_corrected=is_corrected)
-        targets = _targets(baseline.n_rows, seed)
         shadows: RandomisedShadows | AnyShadows
         attacked: Sequence[int] = range(len(asked.epsilons))
         if isinstance(baseline, AnyModel):
@@ -245,6 +259,11 @@ class AttackStudy(FittedModel):
                 store, partial(_plan, baseline, asked, targets, seed, n_models, time_given)
             )
             n_models, attacked = plan.n_models, plan.attacked
+            if detect is not None and n_models < wanted:
+                raise InputError(
+                    f"{setting('detect', detect)} needs {wanted:,} shadow models, and {time_given:g} seconds are "
+                    f"enough for {n_models:,}. Set {setting('seconds')} to more, or ask for a larger effect."
+                )
             shadows = AnyShadows(
                 baseline, asked, plan, seed, targets, store, progress, [*masks.values()]
             )
@@ -265,6 +284,8 @@ class AttackStudy(FittedModel):
                 is_corrected=is_corrected,
                 groups=[*masks.values()],
             )
+        if announce is not None:
+            announce(power_text(n_models, len(shadows.targets), confidence=level))
         attacks, guesses, accuracies = [], [], []
         for outcome in shadows.outcomes():
             attacks.append(lira(outcome.scores, outcome.members, online=online, confidence=level))
@@ -333,6 +354,7 @@ class AttackStudy(FittedModel):
             "epsilon": asked.epsilon_setting(),
             **({"together": True} if together else {}),
             "shadow_models": n_models,
+            **({} if detect is None else {"detect": detect}),
             "online": online,
             "confidence": level,
             "baseline_predictor": best[0].predictor,
@@ -342,10 +364,8 @@ class AttackStudy(FittedModel):
             else holder.beliefs.predictor,
         }
         notes = list(asked.notes)
-        if isinstance(shadows, AnyShadows):
-            notes.append(power_note(n_models, len(shadows.targets), confidence=level))
-            if len(attacked) < len(asked.epsilons):
-                notes.append(attacked_note([asked.epsilons[e] for e in attacked]))
+        if len(attacked) < len(asked.epsilons):
+            notes.append(attacked_note([asked.epsilons[e] for e in attacked]))
         if len(truth) > known.n_training_rows:
             notes.append(
                 Note(
@@ -369,12 +389,14 @@ class AttackStudy(FittedModel):
         batch: int = 64,
         learning_rate: float = 0.5,
         hidden: Sequence[int] = (),
-        shadow_models: int = 256,
+        shadow_models: int | None = None,
+        detect: float | None = None,
         online: bool = False,
         confidence: float = 0.95,
         random_state: int = 0,
         checkpoint: str | Path | None = None,
         progress: Progress | None = None,
+        announce: Callable[[str], None] | None = None,
     ) -> RiskCurve:
         """Attack models that were trained with DP-SGD, which hides whether a record was there.
 
@@ -395,7 +417,7 @@ class AttackStudy(FittedModel):
         learning_rate : float
         hidden : sequence of int
             Widths of hidden layers; empty for regression.
-        shadow_models, online, confidence, random_state, checkpoint, progress
+        shadow_models, detect, online, confidence, random_state, checkpoint, progress, announce
             As in `estimate`.
 
         Returns
@@ -416,7 +438,6 @@ class AttackStudy(FittedModel):
             )
         started = time.perf_counter()
         seed = as_count(random_state, name="random_state", least=0)
-        n_models = as_count(shadow_models, name="shadow_models", least=FEWEST_MODELS)
         level = as_share(confidence, name="confidence")
         epsilons = read_grid(epsilon)
         grid = [
@@ -438,6 +459,16 @@ class AttackStudy(FittedModel):
             )
         n_rows = baseline.problem.n_rows
         targets = _targets(n_rows, seed)
+        n_models = planned_models(
+            shadow_models,
+            detect,
+            len(targets),
+            usual=USUAL_MODELS,
+            online=online,
+            confidence=level,
+        )
+        if announce is not None:
+            announce(power_text(n_models, len(targets), confidence=level))
         outcomes = noisy_outcomes(
             baseline,
             grid,
@@ -481,6 +512,7 @@ class AttackStudy(FittedModel):
             "learning_rate": learning_rate,
             "hidden": list(hidden),
             "shadow_models": n_models,
+            **({} if detect is None else {"detect": detect}),
             "online": online,
             "confidence": level,
         }
@@ -504,8 +536,9 @@ class AttackStudy(FittedModel):
         group_cells: Sequence[GroupRiskCell] = (),
     ) -> RiskCurve:
         baseline = self._baseline
-        said = [*baseline.notes, *notes]
-        n_rows = baseline.n_rows
+        n_rows, level = baseline.n_rows, attacks[0].confidence
+        power = power_note(attacks[0].n_models, len(targets), confidence=level, attacks=attacks)
+        said = [*baseline.notes, *notes, power]
         if len(targets) != n_rows:
             said.append(
                 Note(
