@@ -694,15 +694,27 @@ class Study:
 
     def _attacked_groups(self) -> dict[str, Any]:
         """Return the groups that an attacker knows: those that no protected column says, if not too small."""
-        from epsilens.risk.study import FEWEST_PEOPLE
-
         prepared = self.prepared
         return {
             name: mask
             for name, mask in prepared.groups.items()
-            if not prepared.group_columns[name] & set(self.protected)
-            and mask.sum() >= FEWEST_PEOPLE
+            if not prepared.group_columns[name] & set(self.protected) and _is_large(mask)
         }
+
+    def _with_small_groups(self, curve: RiskCurve) -> RiskCurve:
+        """Name the groups that are too small for a number."""
+        small = [
+            Note(
+                "few-records-in-group",
+                f"group {name!r} has too few records to be attacked by itself.",
+                name,
+            )
+            for name, mask in self.prepared.groups.items()
+            if not _is_large(mask)
+        ]
+        document = curve.document
+        told = document.model_copy(update={"notes": [*document.notes, *small]})
+        return replace(curve, document=told) if small else curve
 
     def risk(
         self,
@@ -801,7 +813,7 @@ class Study:
                 groups=self.prepared.groups if together else self._attacked_groups(),
                 **settings,
             )
-            self._last_risk = found
+            self._last_risk = found = self._with_small_groups(found)
             self._risk_arguments = arguments
             return self._with_notes(found)
         for name, is_given in (
@@ -813,8 +825,9 @@ class Study:
                     f"{setting(name)} belongs to {setting('mechanism', 'rr')}, got dpsgd. Leave it out."
                 )
         settings |= given | {"delta": self._checked_delta(delta)}
-        found = self.attacked(is_dense=True).estimate_dp_sgd(**settings)
-        return self._with_notes(found, observed=False)
+        large = {name: mask for name, mask in self.prepared.groups.items() if _is_large(mask)}
+        found = self.attacked(is_dense=True).estimate_dp_sgd(groups=large, **settings)
+        return self._with_notes(self._with_small_groups(found), observed=False)
 
     def _require_probabilities(self) -> None:
         """Refuse a model that an attack has no probabilities of, before any work."""
@@ -1297,6 +1310,13 @@ def _column_names(given: object, *, argument: str) -> tuple[str, ...]:
             got = f"a list with {type(name).__name__}"
             raise InputTypeError(argument=argument, expected=expected, got=got)
     return names
+
+
+def _is_large(mask: Any) -> bool:
+    """Say whether a group has enough people to be attacked by itself."""
+    from epsilens.risk.study import FEWEST_PEOPLE
+
+    return int(mask.sum()) >= FEWEST_PEOPLE
 
 
 def _check_bins(bins: object) -> None:

@@ -88,8 +88,18 @@ def test_groups_have_a_table_of_their_own(file, capsys):
     document = load_document(capsys.readouterr().out)
     assert {cell.group for cell in document.group_cells} == {"young"}
     assert document.provenance.settings["correction"] == "forward"
-    assert run(file, *NOISY, "--group", "young=age < 45") == 2
-    assert "`--group` belongs to `--mechanism rr`" in capsys.readouterr().err
+
+
+def test_membership_is_attacked_by_group(file, capsys):
+    groups = ("--group", "young=age < 45", "--group", "tiny=age < 19")
+    assert run(file, *NOISY, *groups, "--json") == 0
+    document = load_document(capsys.readouterr().out)
+    assert [cell.group for cell in document.group_cells] == ["young", "young"]
+    assert all(0.3 < cell.asr_mean < 0.9 for cell in document.group_cells)
+    assert "group 'tiny' has too few records" in " ".join(document.warnings)
+    assert run(file, *NOISY, *groups) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "How often an attacker recognises members in each group" in text
 
 
 def test_what_models_can_detect_is_said_before_they_are_trained(file, capsys):

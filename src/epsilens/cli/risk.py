@@ -114,7 +114,7 @@ def risk(
     group: Annotated[
         list[str] | None,
         option(
-            "Group of people whose answers are counted by themselves too, such as 'young=age < 30' (repeat).",
+            "Group of people that is counted by itself too, such as 'young=age < 30' (repeat).",
             "[NAME=]EXPR",
         ),
     ] = None,
@@ -222,9 +222,7 @@ def risk(
     read_limits(max_attack_rate=max_attack_rate)
     require_text([*(protect or ()), *(table.categories or ())], option="--protect")
     require_text(group, option="--group")
-    _check_mechanism(
-        mechanism, table, protect=protect, group=group, epsilon=epsilon, seconds=seconds
-    )
+    _check_mechanism(mechanism, table, protect=protect, epsilon=epsilon, seconds=seconds)
     asked: dict[str, Any] = {
         "epsilon": read_epsilon(epsilon),
         "mechanism": mechanism,
@@ -329,7 +327,6 @@ def _check_mechanism(
     table: TableOptions,
     *,
     protect: Sequence[str] | None,
-    group: Sequence[str] | None,
     epsilon: str,
     seconds: float | None,
 ) -> None:
@@ -342,7 +339,6 @@ def _check_mechanism(
     no_penalty = "the training of dpsgd has no penalty. Leave it out."
     for name, is_given, why in (
         ("`--protect`", bool(protect), whole_records),
-        ("`--group`", bool(group), "membership is not attacked by group. Leave it out."),
         ("`--categories`", bool(table.categories), whole_records),
         ("`--weight`", table.weight is not None, once),
         ("`--regularisation`", table.regularisation is not None, no_penalty),

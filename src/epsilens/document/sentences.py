@@ -283,6 +283,7 @@ def risk_sentences(document: RiskDocument, *, epsilon: float | None = None) -> l
             f"more than {at_most_text(cell.asr_ceiling)} of the time (proven)."
         )
     said += membership_sentences(document, cell, at="" if said else f" at {_budget_text(cell)}")
+    said += _group_sentences(document, cell)
     if cell.mechanism == "dpsgd":
         said += _record_sentences(document, cell)
     return said + _comparison_sentences(document, cell)
@@ -424,6 +425,38 @@ def membership_sentences(document: RiskDocument, cell: RiskCell, *, at: str = ""
             f"{at_least_text(least)} of the time."
         )
     return [said]
+
+
+_CLEARLY = 0.001
+"""A group is called more exposed from this lower bound of the difference on: a tenth of a point."""
+
+
+def _group_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
+    """Name the group that is most clearly more exposed than everybody else; nothing if none is."""
+    clear = [
+        one
+        for one in document.group_cells
+        if _is_at(one, cell)
+        and (one.asr_mean_excess_lower_bound or 0.0) >= _CLEARLY
+        and (one.asr_mean_lower_bound or 0.0) > _COIN
+    ]
+    if not clear:
+        return []
+    most = max(clear, key=lambda one: one.asr_mean_excess_lower_bound or 0.0)
+    # Rounded down.
+    least = math.floor(1000 * (most.asr_mean_excess_lower_bound or 0.0) + 1e-9) / 10
+    return [
+        f"Membership of the group “{most.group}” is recognised more often than that of everybody else: an attacker is right "
+        f"about {percent_text(most.asr_mean)} of its records, {points_text(most.asr_mean_excess, signed=False)} points more "
+        f"(measured; at least {least:.1f} points with {confidence_text(document)} confidence, for all groups at once)."
+    ]
+
+
+def _is_at(one: RiskCell, cell: RiskCell) -> bool:
+    """Say whether two cells are of the same budgets."""
+    if cell.group_epsilons is not None:
+        return one.group_epsilons == cell.group_epsilons
+    return own_budget(one) == own_budget(cell)
 
 
 def _record_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:

@@ -17,6 +17,7 @@ from epsilens.document.clauses import (
     NOTHING_HIDDEN,
     ceiling_note,
     change_title,
+    confidence_text,
     gain_text,
     interval_text,
     is_randomised_response,
@@ -40,7 +41,7 @@ from epsilens.document.decision import (
 )
 from epsilens.document.kinds import Document
 from epsilens.document.parts import NumberType
-from epsilens.document.risk import RiskCell, RiskDocument
+from epsilens.document.risk import GroupRiskCell, RiskCell, RiskDocument
 from epsilens.document.sentences import risk_sentences, whatif_sentence
 from epsilens.document.whatif import WhatIfCell, WhatIfDocument
 from epsilens.document.wording import (
@@ -51,6 +52,7 @@ from epsilens.document.wording import (
     NOTHING,
     OUTCOME_NAMES,
     answers_text,
+    at_least_text,
     at_most_text,
     axis_budget,
     bound_text,
@@ -475,27 +477,70 @@ def risk_view(document: RiskDocument) -> View:
     shown = every.select([key for key in every.keys if key != "answer_inference_high"])
     table = replace(shown, notes=tuple(_risk_notes(document, shown.keys)))
     rows = every.lines[0].rows if every.lines else ()
-    tables: tuple[Table, ...] = (table,)
-    if document.group_cells:
-        lines = [
-            Line(attack_rows(document, cell), group=group_label(cell.group))
-            for cell in document.group_cells
-        ]
-        groups = Table(
-            "How often an attacker guesses the answers of each group",
-            tuple(lines),
-            (
-                "Everybody is randomised. The ceiling of a group is proven given its own baseline"
-                + (" and its own ε." if document.is_together else "."),
-            ),
-        )
-        tables = (table, groups.select([key for key in groups.keys if key in _GUESSED]))
     return View(
         title,
         rows=rows,
         sentences=tuple(risk_sentences(document)),
         notes=table.notes,
-        tables=tables,
+        tables=(table, *_group_tables(document)),
+    )
+
+
+def _group_tables(document: RiskDocument) -> list[Table]:
+    """Return the tables of groups: how often their answers are guessed, and members recognised."""
+    tables = []
+    if any(cell.answer_inference_ceiling is not None for cell in document.group_cells):
+        lines = tuple(
+            Line(attack_rows(document, cell), group=group_label(cell.group))
+            for cell in document.group_cells
+        )
+        own = " and its own ε." if document.is_together else "."
+        said = (
+            f"Everybody is randomised. The ceiling of a group is proven given its own baseline{own}"
+        )
+        title = "How often an attacker guesses the answers of each group"
+        tables.append(Table(title, lines, (said,)).select(_GUESSED))
+    attacked = [cell for cell in document.group_cells if cell.n_attacked is not None]
+    if attacked:
+        sure = confidence_text(document)
+        tables.append(
+            Table(
+                "How often an attacker recognises members in each group",
+                tuple(
+                    Line(_group_rows(document, cell), group=group_label(cell.group))
+                    for cell in attacked
+                ),
+                (
+                    "Recognised: mean success rate over the group's records; guessing reaches 50%. More than others: the "
+                    f"difference to all other records. At least, and the range: {sure} confidence for all groups at once.",
+                    f"{NOTHING}: too few records. 30 are needed for a mean, 100 for those found.",
+                ),
+            )
+        )
+    return tables
+
+
+def _group_rows(document: RiskDocument, cell: GroupRiskCell) -> tuple[Row, ...]:
+    """Write how often members are recognised in a group."""
+    row = partial(field_row, cell)
+    low, high = cell.tpr_at_fpr_0_01_low, cell.tpr_at_fpr_0_01_high
+    ends = NOTHING if low is None or high is None else f"{100 * low:.1f}–{percent_text(high)}"
+    points = partial(points_text, signed=True)
+    return (
+        Row(
+            "epsilon",
+            _budget_head(cell, document),
+            cell_budget_text(document, cell),
+            axis_budget(document, cell),
+            "proven",
+        ),
+        row("n_attacked", "records", "{:,}".format),
+        row("asr_mean", "recognised", percent_text, "measured"),
+        row("asr_mean_lower_bound", "at least", at_least_text, "measured"),
+        row("asr_mean_excess", "more than others (points)", points, "measured"),
+        row("asr_mean_excess_lower_bound", "by at least", points, "measured"),
+        row("tpr_at_fpr_0_01", "found at 1% false alarms", percent_text, "measured"),
+        Row("tpr_at_fpr_0_01_range", "range", ends, kind="measured"),
     )
 
 

@@ -279,6 +279,7 @@ def spread_ratio(attack: MembershipAttack) -> float:
     1.0
     """
     rates, sizes = attack.held_out.model_rates()
+    rates, sizes = rates[sizes > 0], sizes[sizes > 0]
     if len(rates) < 2:
         return 1.0
     mean = float(rates.mean())

@@ -59,6 +59,7 @@ from epsilens.risk.any_shadows import (
     settled_plan,
     shadow_store,
 )
+from epsilens.risk.group_exposure import group_exposures
 from epsilens.risk.holder import Holder
 from epsilens.risk.likelihood_ratio import lira
 from epsilens.risk.membership_attack import MembershipAttack
@@ -194,8 +195,8 @@ class AttackStudy(FittedModel):
             `WhatIf.estimate`. What is proven stays the same: a correction is computed from the randomised
             answers alone.
         groups : mapping of name to array of bool, shape (n,), optional
-            Groups of people of whom the guesses are counted too. Everybody is randomised. Whoever knows the
-            other columns must know who is in a group.
+            Groups of people of whom the guesses and the membership attack are counted too. Everybody is
+            randomised. Whoever knows the other columns must know who is in a group.
         together : bool
             Whether every group is randomised at its own ε, as in `WhatIf.estimate`: `epsilon` is then
             {group: epsilon}, and everybody must be in one group. A cell's budgets, advantage and ceiling are
@@ -320,6 +321,8 @@ class AttackStudy(FittedModel):
             {"accuracy": accuracy, **membership_numbers(attack)}
             for accuracy, attack in zip(accuracies, attacks, strict=True)
         ]
+        parts = [mask[shadows.targets] for mask in masks.values()]
+        exposures = [group_exposures(attack, parts, seed=seed) for attack in attacks]
         cells = [
             RiskCell(
                 **_answer_numbers(
@@ -342,6 +345,7 @@ class AttackStudy(FittedModel):
                     group=name,
                 ),
                 **holder.rate(held[e], mask),
+                **(exposures[places[e]][number - 1] if e in places else {}),
             )
             for number, (name, mask) in enumerate(people.items())
             if name != EVERYBODY
@@ -391,6 +395,7 @@ class AttackStudy(FittedModel):
         hidden: Sequence[int] = (),
         shadow_models: int | None = None,
         detect: float | None = None,
+        groups: Mapping[str, BoolArray] | None = None,
         online: bool = False,
         confidence: float = 0.95,
         random_state: int = 0,
@@ -417,6 +422,8 @@ class AttackStudy(FittedModel):
         learning_rate : float
         hidden : sequence of int
             Widths of hidden layers; empty for regression.
+        groups : mapping of name to array of bool, shape (n,), optional
+            Groups of people for whom the membership attack is counted too.
         shadow_models, detect, online, confidence, random_state, checkpoint, progress, announce
             As in `estimate`.
 
@@ -458,6 +465,7 @@ class AttackStudy(FittedModel):
                 f"{setting('class_weight')}. Leave them out."
             )
         n_rows = baseline.problem.n_rows
+        masks = _checked_groups(groups or {}, n_rows)
         targets = _targets(n_rows, seed)
         n_models = planned_models(
             shadow_models,
@@ -479,6 +487,7 @@ class AttackStudy(FittedModel):
             progress=progress,
         )
         cells, attacks = [], []
+        group_cells: list[GroupRiskCell] = []
         for chosen, outcome in zip(grid, outcomes, strict=True):
             calibration = chosen.calibration(n_rows / 2)
             attack = lira(
@@ -489,19 +498,28 @@ class AttackStudy(FittedModel):
                 delta=chosen.delta,
             )
             attacks.append(attack)
+            proven: dict[str, Any] = {
+                "epsilon": chosen.epsilon,
+                "mechanism": "dpsgd",
+                "record_epsilon": chosen.epsilon,
+                "delta": chosen.delta,
+                "asr_ceiling": attack_ceiling(calibration),
+                "noise_multiplier": calibration.noise_multiplier,
+            }
             cells.append(
                 RiskCell(
-                    epsilon=chosen.epsilon,
-                    mechanism="dpsgd",
-                    record_epsilon=chosen.epsilon,
-                    delta=chosen.delta,
                     accuracy=float(outcome.accuracy.mean()),
-                    asr_ceiling=attack_ceiling(calibration),
                     epsilon_lower_bound=attack.epsilon_lower_bound,
-                    noise_multiplier=calibration.noise_multiplier,
+                    **proven,
                     **membership_numbers(attack),
                 )
             )
+            parts = [mask[targets] for mask in masks.values()]
+            exposures = group_exposures(attack, parts, seed=seed)
+            group_cells += [
+                GroupRiskCell(group=name, n_people=int(mask.sum()), **proven, **exposed)
+                for (name, mask), exposed in zip(masks.items(), exposures, strict=True)
+            ]
         settings = {
             "mechanism": "dpsgd",
             "epsilon": list(epsilons),
@@ -521,7 +539,10 @@ class AttackStudy(FittedModel):
             "the features are scaled by what the raw data say, which the ε of DP-SGD does not "
             "cover. Scale by public bounds for a release.",
         )
-        return self._curve(started, seed, settings, cells, attacks, targets, [scaled])
+        group_cells.sort(key=lambda cell: list(masks).index(cell.group))
+        return self._curve(
+            started, seed, settings, cells, attacks, targets, [scaled], group_cells=group_cells
+        )
 
     def _curve(
         self,
