@@ -51,7 +51,11 @@ def test_json_is_the_document_alone(file, capsys):
         assert cell.asr_ceiling is None
         assert cell.answer_inference_baseline < cell.answer_inference_baseline_high
         assert cell.advantage == pytest.approx(math.tanh(cell.epsilon / 2))
+        assert cell.tpr_ceiling_at_fpr_0_01 == pytest.approx(
+            min(0.01 * math.exp(cell.epsilon), 0.01 + cell.advantage)
+        )
     assert document.number_types["answer_inference_ceiling"] == "proven given b"
+    assert document.number_types["tpr_ceiling_at_fpr_0_01"] == "proven"
 
 
 def test_the_same_seed_gives_the_same_numbers(file, capsys):
@@ -74,6 +78,8 @@ def test_words_lead_with_the_answer_and_say_proven_and_measured(file, capsys):
         text,
     )
     assert "become guessable (advantage, proven)" in text
+    assert "whoever holds the randomised answers tells a person's answers from any others" in text
+    assert "This is about answers, not about membership." in text
     assert "Membership of the training data" in text
     assert "choosing ε by them, leaks" in text
 
@@ -146,6 +152,10 @@ def test_noisy_training_has_its_own_numbers(file, capsys):
         assert (cell.mechanism, cell.delta) == ("dpsgd", 1e-5)
         assert cell.answer_inference_rate is None
         assert 0.5 < cell.asr_ceiling < 1
+        # Of membership, as the measured rate is; the advantage is about a replaced record.
+        assert 0.01 < cell.tpr_ceiling_at_fpr_0_01 <= 0.01 + 2 * cell.asr_ceiling - 1
+        assert 0.001 < cell.tpr_ceiling_at_fpr_0_001 < cell.tpr_ceiling_at_fpr_0_01
+        assert 2 * cell.asr_ceiling - 1 < cell.advantage < 1
         assert cell.noise_multiplier > 0
     assert document.cells[0].asr_ceiling < document.cells[1].asr_ceiling
 
@@ -155,6 +165,7 @@ def test_noisy_training_with_a_hidden_layer_in_words(file, capsys):
     text = " ".join(capsys.readouterr().out.split())
     assert "At ε = 1, δ = 1e-5, no attack can tell members" in text
     assert "the features are scaled by what the raw data say" in text
+    assert "With one false alarm in a hundred, any attacker finds at most" in text
 
 
 def test_a_feared_rate_that_is_met_or_not(file, capsys):

@@ -46,9 +46,15 @@ class RiskCell(Part):
     delta: OptionalNumber = None
     """For dpsgd, the delta of the guarantee."""
     advantage: OptionalNumber = None
-    """For rr, the largest total variation distance between what two sets of protected answers of one
-    person lead to: of the answers that the rest of the data do not give away, at most this share
-    becomes guessable."""
+    """The largest total variation distance between what two sets of protected answers of one person lead to:
+    of the answers that the rest of the data do not give away, at most this share becomes guessable. For
+    dpsgd, between what two records of a person lead to (a replaced record)."""
+    tpr_ceiling_at_fpr_0_01: OptionalNumber = None
+    """Largest share of true alarms of any attacker with one false alarm in a hundred. For rr the alarm is about
+    the answers: whoever holds the randomised answers of a person takes one set of true answers for another.
+    For dpsgd it is about membership, as tpr_at_fpr_0_01 is: a record was there, or not."""
+    tpr_ceiling_at_fpr_0_001: OptionalNumber = None
+    """The same with one false alarm in a thousand."""
     answer_inference_rate: OptionalNumber = None
     """How often the attack guesses all protected answers of a person in the training data."""
     answer_inference_low: OptionalNumber = None
@@ -221,6 +227,8 @@ def risk_number_types() -> dict[str, NumberType]:
         "delta",
         "advantage",
         "asr_ceiling",
+        "tpr_ceiling_at_fpr_0_01",
+        "tpr_ceiling_at_fpr_0_001",
         "epsilon_lower_bound",
         "asr_max_null_q95",
         "noise_multiplier",

@@ -282,10 +282,12 @@ def risk_sentences(document: RiskDocument, *, epsilon: float | None = None) -> l
             f"{at}no attack can tell members of the training data from others "
             f"more than {at_most_text(cell.asr_ceiling)} of the time (proven)."
         )
+    if cell.mechanism == "rr":
+        said += _alarm_sentences(cell) if said else []
     said += membership_sentences(document, cell, at="" if said else f" at {_budget_text(cell)}")
     said += _group_sentences(document, cell)
     if cell.mechanism == "dpsgd":
-        said += _record_sentences(document, cell)
+        said += [*_alarm_sentences(cell), *_record_sentences(document, cell)]
     return said + _comparison_sentences(document, cell)
 
 
@@ -457,6 +459,23 @@ def _is_at(one: RiskCell, cell: RiskCell) -> bool:
     if cell.group_epsilons is not None:
         return one.group_epsilons == cell.group_epsilons
     return own_budget(one) == own_budget(cell)
+
+
+def _alarm_sentences(cell: RiskCell) -> list[str]:
+    """Say how many true alarms any attacker has at most with few false ones, and what the alarm is about."""
+    most = cell.tpr_ceiling_at_fpr_0_01
+    if most is None or at_most_text(most) == NOTHING_HIDDEN:
+        return []
+    if cell.mechanism == "rr":
+        return [
+            "With one false alarm in a hundred, whoever holds the randomised answers tells a person's answers from any "
+            f"others at most {at_most_text(most)} of the time (proven). This is about answers, not about membership."
+        ]
+    found = cell.tpr_at_fpr_0_01
+    tried = "" if found is None else f"; the attack found {percent_text(found)} (measured)"
+    return [
+        f"With one false alarm in a hundred, any attacker finds at most {at_most_text(most)} of the members (proven){tried}."
+    ]
 
 
 def _record_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:

@@ -173,7 +173,7 @@ class Table:
         Parameters
         ----------
         keys : sequence of str, or mapping from key to heading
-            Columns in the wanted order.
+            Columns in the wanted order. An empty heading leaves the column its own.
 
         Returns
         -------
@@ -190,7 +190,7 @@ class Table:
             replace(
                 line,
                 rows=tuple(
-                    replace(line[key], title=named.get(key, line[key].title)) for key in known
+                    replace(line[key], title=named.get(key) or line[key].title) for key in known
                 ),
             )
             for line in self.lines
@@ -416,6 +416,7 @@ def attack_rows(document: RiskDocument, cell: RiskCell) -> tuple[Row, ...]:
             row("answer_inference_high", "up to", most, "measured"),
             row("answer_inference_unseen", "outside the data", percent_text, "measured"),
             row("answer_inference_ceiling", "ceiling (proven)", most, "proven given b"),
+            row("tpr_ceiling_at_fpr_0_01", "told at 1%\n(proven)", most, "proven"),
             *recognised,
         ]
     else:
@@ -423,6 +424,7 @@ def attack_rows(document: RiskDocument, cell: RiskCell) -> tuple[Row, ...]:
             *recognised,
             row("asr_ceiling", "ceiling (proven)", most, "proven"),
             row("tpr_at_fpr_0_01", "found at 1% false alarms", percent_text, "measured"),
+            row("tpr_ceiling_at_fpr_0_01", "at most (proven)", most, "proven"),
             row("epsilon_lower_bound", "ε at least (proven)", bound_text, "proven"),
             row("accuracy", "accuracy", percent_text, "measured"),
         ]
@@ -703,6 +705,8 @@ def mechanism_table(document: DecisionDocument, *, most: int | None = None) -> T
     notes = (
         "Guessable: of the answers that the rest of the data do not give away, at most this share (proven). The "
         "ε of two mechanisms cannot be compared; this can.",
+        "Told: whoever tells two answers of a person apart, with one false alarm in a hundred, is right so often at most "
+        "(proven).",
         "Mistakes: further wrong predictions in 1,000, and the change of the test loss; up to: 19 in 20 releases "
         f"({kind}).",
     )
@@ -728,11 +732,17 @@ def _mechanism_line(
     if cell.group_epsilons is not None:
         at_text = group_budgets_text(cell.group_epsilons)
     low = cell.accuracy_change_low
+    told = [field_row(cell, "tpr_ceiling_at_fpr_0_01", "told\nat 1%", at_most_text, "proven")]
+    if not is_short:
+        thousandth = "told\nat 0.1%"
+        told.append(field_row(cell, "tpr_ceiling_at_fpr_0_001", thousandth, at_most_text, "proven"))
+        told.append(field_row(cell, "mu", "μ", bound_text, "proven"))
     return Line(
         (
             text_row("mechanism", "mechanism", title.replace(*_SHORTER) if is_short else title),
             Row("epsilon", "ε", at_text, at, "proven"),
             field_row(cell, "advantage", "guess-\nable", at_most_text, "proven"),
+            *told,
             field_row(cell, "accuracy_change", "mistakes", mistakes, "estimated"),
             Row("accuracy_change_low", "up to", mistakes(low), low, "estimated"),
             field_row(cell, "loss_change", "loss", partial(change_text, decimals=4), "estimated"),
@@ -764,6 +774,11 @@ def _risk_notes(document: RiskDocument, keys: Sequence[str]) -> list[str]:
         notes.append("Outside the data: the same guess of people the models were not trained on.")
     if "answer_inference_ceiling" in keys:
         notes.append(ceiling_note(document))
+    if "tpr_ceiling_at_fpr_0_01" in keys and is_randomised_response(document):
+        notes.append(
+            "Told at 1%: whoever holds the randomised answers tells a person's answers from any others at most so often, with "
+            "one false alarm in a hundred."
+        )
     if "asr_ceiling" in keys:
         notes.append(
             "Ceiling: no attack can exceed it in the long run; a single rate above it is luck."

@@ -34,10 +34,11 @@ from epsilens.influence.question import (
     read_grid,
 )
 from epsilens.influence.streamed_baseline import StreamedBaseline
-from epsilens.mechanisms import answer_ceiling
+from epsilens.mechanisms import answer_ceiling, randomised_response_tpr
+from epsilens.mechanisms.ceilings import CEILING_RATES, sampled_tpr
 from epsilens.models.dp_sgd import DPSGDSettings
 from epsilens.models.passes import place_of_work
-from epsilens.models.privacy_accounting import attack_ceiling
+from epsilens.models.privacy_accounting import attack_ceiling, sampled_advantage
 from epsilens.models.scikit_learn import final_step
 from epsilens.models.tables import column_names
 from epsilens.notes import Note
@@ -503,7 +504,12 @@ class AttackStudy(FittedModel):
                 "mechanism": "dpsgd",
                 "record_epsilon": chosen.epsilon,
                 "delta": chosen.delta,
+                "advantage": sampled_advantage(calibration),
                 "asr_ceiling": attack_ceiling(calibration),
+                **{
+                    name: sampled_tpr(calibration, rate, is_replaced=False)
+                    for name, rate in CEILING_RATES.items()
+                },
                 "noise_multiplier": calibration.noise_multiplier,
             }
             cells.append(
@@ -698,6 +704,11 @@ def _answer_numbers(
     if asked.mixed and group is not None:
         parts = tuple(part for part in parts if part.group.name == group)
     advantage = max(ProductChannel(_channels(part)).advantage for part in parts)
+    pairs = [[(channel.k, channel.epsilon) for channel in _channels(part)] for part in parts]
+    alarms = {
+        name: max(randomised_response_tpr(columns, rate) for columns in pairs)
+        for name, rate in CEILING_RATES.items()
+    }
     record_epsilon = max(part.record_epsilon for part in parts)
     budgets = {part.epsilon for part in parts}
     return {
@@ -706,6 +717,7 @@ def _answer_numbers(
         "mechanism": "rr",
         "record_epsilon": record_epsilon,
         "advantage": advantage,
+        **alarms,
         **rates,
         "answer_inference_baseline": best.rate,
         "answer_inference_baseline_high": best.high,
