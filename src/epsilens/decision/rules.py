@@ -47,6 +47,7 @@ from epsilens.document.clauses import PROVES, outcome_interval
 from epsilens.document.decision import Point, Protects, Rule, Trust, joined_points
 from epsilens.document.wording import cost_type, epsilon_text
 from epsilens.errors import InputTypeError
+from epsilens.mechanisms.ceilings import CEILING_RATES
 from epsilens.notes import Note, distinct_notes
 from epsilens.risk import RiskCurve
 from epsilens.whatif import LossChangeEstimate
@@ -243,6 +244,7 @@ def decide(
         "advantage": "proven",
         "attack_rate_ceiling": "proven given b",
         "max_advantage": "proven",
+        **dict.fromkeys(("mu", *CEILING_RATES), "proven"),
     }
     if chosen.rests_on is not None:
         is_proven = chosen.rests_on == "proven"

@@ -468,8 +468,8 @@ def _alarm_sentences(cell: RiskCell) -> list[str]:
         return []
     if cell.mechanism == "rr":
         return [
-            "With one false alarm in a hundred, whoever holds the randomised answers tells a person's answers from any "
-            f"others at most {at_most_text(most)} of the time (proven). This is about answers, not about membership."
+            "With one false alarm in a hundred, whoever holds the randomised answers recognises a given answer of at most "
+            f"{at_most_text(most)} of the people who gave it (proven). This is about answers, not about membership."
         ]
     found = cell.tpr_at_fpr_0_01
     tried = "" if found is None else f"; the attack found {percent_text(found)} (measured)"

@@ -424,7 +424,7 @@ def attack_rows(document: RiskDocument, cell: RiskCell) -> tuple[Row, ...]:
             *recognised,
             row("asr_ceiling", "ceiling (proven)", most, "proven"),
             row("tpr_at_fpr_0_01", "found at 1% false alarms", percent_text, "measured"),
-            row("tpr_ceiling_at_fpr_0_01", "at most (proven)", most, "proven"),
+            row("tpr_ceiling_at_fpr_0_01", "at most\n(proven)", most, "proven"),
             row("epsilon_lower_bound", "ε at least (proven)", bound_text, "proven"),
             row("accuracy", "accuracy", percent_text, "measured"),
         ]
@@ -705,8 +705,8 @@ def mechanism_table(document: DecisionDocument, *, most: int | None = None) -> T
     notes = (
         "Guessable: of the answers that the rest of the data do not give away, at most this share (proven). The "
         "ε of two mechanisms cannot be compared; this can.",
-        "Told: whoever tells two answers of a person apart, with one false alarm in a hundred, is right so often at most "
-        "(proven).",
+        "Told at 1%: with one false alarm in a hundred, an attacker recognises an answer of at most so many of the people who "
+        "gave it (proven).",
         "Mistakes: further wrong predictions in 1,000, and the change of the test loss; up to: 19 in 20 releases "
         f"({kind}).",
     )
@@ -776,8 +776,8 @@ def _risk_notes(document: RiskDocument, keys: Sequence[str]) -> list[str]:
         notes.append(ceiling_note(document))
     if "tpr_ceiling_at_fpr_0_01" in keys and is_randomised_response(document):
         notes.append(
-            "Told at 1%: whoever holds the randomised answers tells a person's answers from any others at most so often, with "
-            "one false alarm in a hundred."
+            "Told at 1%: with one false alarm in a hundred, whoever holds the randomised answers recognises an answer of at "
+            "most so many of the people who gave it."
         )
     if "asr_ceiling" in keys:
         notes.append(
