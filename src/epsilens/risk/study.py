@@ -565,7 +565,7 @@ class AttackStudy(FittedModel):
         baseline = self._baseline
         n_rows, level = baseline.n_rows, attacks[0].confidence
         power = power_note(attacks[0].n_models, len(targets), confidence=level, attacks=attacks)
-        said = [*baseline.notes, *notes, power]
+        said = [*baseline.notes, power, *notes]
         if len(targets) != n_rows:
             said.append(
                 Note(
