@@ -78,8 +78,8 @@ def test_words_lead_with_the_answer_and_say_proven_and_measured(file, capsys):
         text,
     )
     assert "become guessable (advantage, proven)" in text
-    assert "whoever holds the randomised answers recognises a given answer of at most" in text
-    assert "This is about answers, not about membership." in text
+    assert "The holder of the randomised answers recognises an answer of at most" in text
+    assert "This is not about membership." in text
     assert "Membership of the training data" in text
     assert "choosing ε by them, leaks" in text
 

@@ -448,9 +448,9 @@ def _group_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
     # Rounded down.
     least = math.floor(1000 * (most.asr_mean_excess_lower_bound or 0.0) + 1e-9) / 10
     return [
-        f"Membership of the group “{most.group}” is recognised more often than that of everybody else: an attacker is right "
+        f"Membership of the group “{most.group}” is recognised more often than that of everybody else. An attacker is right "
         f"about {percent_text(most.asr_mean)} of its records, {points_text(most.asr_mean_excess, signed=False)} points more "
-        f"(measured; at least {least:.1f} points with {confidence_text(document)} confidence, for all groups at once)."
+        f"(measured). With {confidence_text(document)} confidence, for all groups at once, it is at least {least:.1f} points."
     ]
 
 
@@ -468,8 +468,8 @@ def _alarm_sentences(cell: RiskCell) -> list[str]:
         return []
     if cell.mechanism == "rr":
         return [
-            "With one false alarm in a hundred, whoever holds the randomised answers recognises a given answer of at most "
-            f"{at_most_text(most)} of the people who gave it (proven). This is about answers, not about membership."
+            "The holder of the randomised answers recognises an answer of at most "
+            f"{at_most_text(most)} of those who gave it, at 1% false alarms (proven). This is not about membership."
         ]
     found = cell.tpr_at_fpr_0_01
     tried = "" if found is None else f"; the attack found {percent_text(found)} (measured)"

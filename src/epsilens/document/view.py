@@ -705,8 +705,8 @@ def mechanism_table(document: DecisionDocument, *, most: int | None = None) -> T
     notes = (
         "Guessable: of the answers that the rest of the data do not give away, at most this share (proven). The "
         "ε of two mechanisms cannot be compared; this can.",
-        "Told at 1%: with one false alarm in a hundred, an attacker recognises an answer of at most so many of the people who "
-        "gave it (proven).",
+        "Told at 1%: an attacker recognises an answer of at most so many of those who gave it (proven). One false alarm in a "
+        "hundred is allowed.",
         "Mistakes: further wrong predictions in 1,000, and the change of the test loss; up to: 19 in 20 releases "
         f"({kind}).",
     )
@@ -776,8 +776,8 @@ def _risk_notes(document: RiskDocument, keys: Sequence[str]) -> list[str]:
         notes.append(ceiling_note(document))
     if "tpr_ceiling_at_fpr_0_01" in keys and is_randomised_response(document):
         notes.append(
-            "Told at 1%: with one false alarm in a hundred, whoever holds the randomised answers recognises an answer of at "
-            "most so many of the people who gave it."
+            "Told at 1%: the holder recognises an answer of at most so many of those who gave it. One false alarm in a hundred "
+            "is allowed."
         )
     if "asr_ceiling" in keys:
         notes.append(

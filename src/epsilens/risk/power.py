@@ -223,24 +223,21 @@ def power_text(n_models: int, n_records: int, *, confidence: float) -> str:
     Examples
     --------
     >>> print(power_text(256, 1000, confidence=0.95))
-    With 80% probability 256 shadow models find a mean success rate of 50.25% or more over 1,000 records, and a
-    single record that is recognised 70.5% of the time or more (95% confidence). Assumed: one model's judgements
-    of different records are independent.
+    With 80% probability 256 shadow models find a mean success rate of 50.25% or more over 1,000 records. They
+    find a single record that is recognised 70.5% of the time or more. Bounds are at 95% confidence. Assumed: one
+    model's judgements of different records are independent.
     """
     least = detectable_effect(n_models, n_records, confidence=confidence)
     record = detectable_effect(n_models, n_records, about="record", confidence=confidence)
-    chance = f"{100 * POWER:g}%"
-    found = f"a mean success rate of {_percent(least)} or more over {n_records:,} records"
-    sure = f"({100 * confidence:g}% confidence)"
-    assumed = "Assumed: one model's judgements of different records are independent."
-    if record is None:
-        return (
-            f"With {chance} probability {n_models:,} shadow models find {found} {sure}. They cannot put the lower bound of a "
-            f"single record above one half. Train more, or attack fewer records. {assumed}"
-        )
+    single = (
+        "They cannot put the lower bound of a single record above one half. Train more, or attack fewer records."
+        if record is None
+        else f"They find a single record that is recognised {100 * (0.5 + record):.1f}% of the time or more."
+    )
     return (
-        f"With {chance} probability {n_models:,} shadow models find {found}, and a single record that is recognised "
-        f"{100 * (0.5 + record):.1f}% of the time or more {sure}. {assumed}"
+        f"With {100 * POWER:g}% probability {n_models:,} shadow models find a mean success rate of {_percent(least)} or "
+        f"more over {n_records:,} records. {single} Bounds are at {100 * confidence:g}% confidence. Assumed: one model's "
+        "judgements of different records are independent."
     )
 
 

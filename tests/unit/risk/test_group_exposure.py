@@ -124,7 +124,8 @@ def test_a_group_is_named_where_it_is_clearly_more_exposed():
     document = example_document("risk", cells=[cell], group_cells=group_cells, protect=["smokes"])
     said = view(document).sentence
     assert "Membership of the group “young” is recognised more often than that of everybody" in said
-    assert "62.0% of its records, 7.1 points more (measured; at least 1.9 points with 95 %" in said
+    assert "right about 62.0% of its records, 7.1 points more (measured). With 95 % confid" in said
+    assert "for all groups at once, it is at least 1.9 points." in said
     table = view(document).tables[-1]
     assert table.title == "How often an attacker recognises members in each group"
     assert [line["asr_mean_excess_lower_bound"].text for line in table.lines] == ["–", "+2.0"]
