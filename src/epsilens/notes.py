@@ -56,6 +56,9 @@ NOTES: Mapping[str, NoteKind] = {
         "warning", "Training records are in no group, and no ε protects them.", False
     ),
     "attack-power": NoteKind("note", "What so many shadow models can detect.", False),
+    "few-records-in-group": NoteKind(
+        "note", "A group has too few records to be attacked by itself."
+    ),
     "attacked-budgets": NoteKind("note", "The budgets at which models were attacked.", False),
     "not-deterministic": NoteKind(
         "warning", "Training twice with one seed gives different models.", False

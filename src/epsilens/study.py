@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -64,6 +64,8 @@ MANY_ANSWERS = 8
 """Possible answers beyond which forward correction, whose work grows with their square, is tried at eight ε only."""
 X_BOUND = 2.5
 """Largest length of a row of features in previews: more noise is needed for longer rows than they are worth."""
+_USUAL_MODELS = 128
+"""Shadow models at every ε where no number is given."""
 _BY_BITS = frozenset({"oue", "rappor", "the"})
 """Mechanisms that report a feature bit by bit."""
 
@@ -692,15 +694,27 @@ class Study:
 
     def _attacked_groups(self) -> dict[str, Any]:
         """Return the groups that an attacker knows: those that no protected column says, if not too small."""
-        from epsilens.risk.study import FEWEST_PEOPLE
-
         prepared = self.prepared
         return {
             name: mask
             for name, mask in prepared.groups.items()
-            if not prepared.group_columns[name] & set(self.protected)
-            and mask.sum() >= FEWEST_PEOPLE
+            if not prepared.group_columns[name] & set(self.protected) and _is_large(mask)
         }
+
+    def _with_small_groups(self, curve: RiskCurve) -> RiskCurve:
+        """Name the groups that are too small for a number."""
+        small = [
+            Note(
+                "few-records-in-group",
+                f"group {name!r} has too few records to be attacked by itself.",
+                name,
+            )
+            for name, mask in self.prepared.groups.items()
+            if not _is_large(mask)
+        ]
+        document = curve.document
+        told = document.model_copy(update={"notes": [*document.notes, *small]})
+        return replace(curve, document=told) if small else curve
 
     def risk(
         self,
@@ -708,13 +722,15 @@ class Study:
         epsilon: Epsilon | None = None,
         mechanism: str = "rr",
         correction: str | None = None,
-        shadow_models: int = 128,
+        shadow_models: int | None = None,
+        detect: float | None = None,
         seconds: float | None = None,
         online: bool = False,
         confidence: float = 0.95,
         checkpoint: str | Path | None = None,
         together: bool = False,
         progress: Progress | None = None,
+        announce: Callable[[str], None] | None = None,
         delta: float | None = None,
         clip: float | None = None,
         epochs: int | None = None,
@@ -733,11 +749,13 @@ class Study:
             things.
         correction : {None, "none", "forward"}
             Whether the attacked models are trained on a loss that knows the noise of the label.
-        shadow_models : int
-            Models that are trained and attacked for every ε.
+        shadow_models : int, optional
+            Models that are trained and attacked for every ε. None: 128, or as many as `detect` needs.
+        detect : float in (0, 0.25), optional
+            Chooses the number of models by the effect that is to be found; see `AttackStudy.estimate`.
         seconds : float, optional
             Time for the trainings of a model that is not linear; see `AttackStudy.estimate`.
-        online, confidence, checkpoint, together, progress
+        online, confidence, checkpoint, together, progress, announce
             As of `AttackStudy.estimate`.
         delta : float in (0, 1), optional
             Delta of "dpsgd", well below one over the number of training records.
@@ -757,11 +775,16 @@ class Study:
             "online": online,
             "confidence": confidence,
         }
+        if detect is not None:
+            arguments["detect"] = detect
+        elif shadow_models is None:
+            arguments["shadow_models"] = _USUAL_MODELS
         settings = {
             **arguments,
             "random_state": self.seed,
             "checkpoint": checkpoint,
             "progress": progress,
+            "announce": announce,
         }
         training: dict[str, object] = {
             "delta": delta,
@@ -790,7 +813,7 @@ class Study:
                 groups=self.prepared.groups if together else self._attacked_groups(),
                 **settings,
             )
-            self._last_risk = found
+            self._last_risk = found = self._with_small_groups(found)
             self._risk_arguments = arguments
             return self._with_notes(found)
         for name, is_given in (
@@ -802,8 +825,9 @@ class Study:
                     f"{setting(name)} belongs to {setting('mechanism', 'rr')}, got dpsgd. Leave it out."
                 )
         settings |= given | {"delta": self._checked_delta(delta)}
-        found = self.attacked(is_dense=True).estimate_dp_sgd(**settings)
-        return self._with_notes(found, observed=False)
+        large = {name: mask for name, mask in self.prepared.groups.items() if _is_large(mask)}
+        found = self.attacked(is_dense=True).estimate_dp_sgd(groups=large, **settings)
+        return self._with_notes(self._with_small_groups(found), observed=False)
 
     def _require_probabilities(self) -> None:
         """Refuse a model that an attack has no probabilities of, before any work."""
@@ -1104,7 +1128,8 @@ class Study:
         from epsilens.decision.progress import DecisionProgress
         from epsilens.influence.any_model import AnyModel
         from epsilens.models.passes import current_passes
-        from epsilens.risk.any_shadows import FEWEST_MODELS, SECONDS
+        from epsilens.risk.any_shadows import SECONDS
+        from epsilens.risk.power import FEWEST_MODELS
         from epsilens.whatif.curve import DRAWS
 
         model = self.fitted().baseline_
@@ -1285,6 +1310,13 @@ def _column_names(given: object, *, argument: str) -> tuple[str, ...]:
             got = f"a list with {type(name).__name__}"
             raise InputTypeError(argument=argument, expected=expected, got=got)
     return names
+
+
+def _is_large(mask: Any) -> bool:
+    """Say whether a group has enough people to be attacked by itself."""
+    from epsilens.risk.study import FEWEST_PEOPLE
+
+    return int(mask.sum()) >= FEWEST_PEOPLE
 
 
 def _check_bins(bins: object) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from epsilens.cli import main
 from epsilens.document import load_document
+from epsilens.risk import models_needed
 
 SECRET = "unmistakable-secret"
 FEW = ("--shadow-models", "48")
@@ -50,7 +51,11 @@ def test_json_is_the_document_alone(file, capsys):
         assert cell.asr_ceiling is None
         assert cell.answer_inference_baseline < cell.answer_inference_baseline_high
         assert cell.advantage == pytest.approx(math.tanh(cell.epsilon / 2))
+        assert cell.tpr_ceiling_at_fpr_0_01 == pytest.approx(
+            min(0.01 * math.exp(cell.epsilon), 0.01 + cell.advantage)
+        )
     assert document.number_types["answer_inference_ceiling"] == "proven given b"
+    assert document.number_types["tpr_ceiling_at_fpr_0_01"] == "proven"
 
 
 def test_the_same_seed_gives_the_same_numbers(file, capsys):
@@ -73,6 +78,8 @@ def test_words_lead_with_the_answer_and_say_proven_and_measured(file, capsys):
         text,
     )
     assert "become guessable (advantage, proven)" in text
+    assert "The holder of the randomised answers recognises an answer of at most" in text
+    assert "This is not about membership." in text
     assert "Membership of the training data" in text
     assert "choosing ε by them, leaks" in text
 
@@ -87,8 +94,43 @@ def test_groups_have_a_table_of_their_own(file, capsys):
     document = load_document(capsys.readouterr().out)
     assert {cell.group for cell in document.group_cells} == {"young"}
     assert document.provenance.settings["correction"] == "forward"
-    assert run(file, *NOISY, "--group", "young=age < 45") == 2
-    assert "`--group` belongs to `--mechanism rr`" in capsys.readouterr().err
+
+
+def test_membership_is_attacked_by_group(file, capsys):
+    groups = ("--group", "young=age < 45", "--group", "tiny=age < 19")
+    assert run(file, *NOISY, *groups, "--json") == 0
+    document = load_document(capsys.readouterr().out)
+    assert [cell.group for cell in document.group_cells] == ["young", "young"]
+    assert all(0.3 < cell.asr_mean < 0.9 for cell in document.group_cells)
+    assert "group 'tiny' has too few records" in " ".join(document.warnings)
+    assert run(file, *NOISY, *groups) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "How often an attacker recognises members in each group" in text
+
+
+def test_what_models_can_detect_is_said_before_they_are_trained(file, capsys):
+    assert run(file, *DECLARED, "--out", file.parent / "kept.json") == 0
+    shown = capsys.readouterr()
+    said = "With 80% probability 48 shadow models find a mean success rate of 50.70% or more"
+    assert shown.err.startswith(said)
+    notes = load_document(file.parent / "kept.json").notes
+    assert [note.text.startswith(said) for note in notes if note.code == "attack-power"] == [True]
+    assert run(file, *DECLARED, "--quiet") == 0
+    assert "probability" not in capsys.readouterr().err
+
+
+def test_an_effect_chooses_the_number_of_models(file, capsys):
+    asked = ("--label", "smokes", "--epsilon", "4", "--categories", "smokes=no|yes")
+    assert run(file, *asked, "--detect", 0.009, "--json") == 0
+    document = load_document(capsys.readouterr().out)
+    assert document.n_models == models_needed(0.009, document.n_targets) == 30
+    assert document.provenance.settings["detect"] == 0.009
+    refused = (*asked, "--detect", 0.01, *FEW)
+    assert run(file, *refused) == 2
+    said = capsys.readouterr().err
+    assert "`--detect` chooses the number of models, and `--shadow-models` names it" in said
+    assert run(file, *asked, "--detect", 1e-7) == 2
+    assert "an effect that 100,000 models can find" in capsys.readouterr().err
 
 
 def test_quiet_prints_sentences_only(file, capsys):
@@ -110,6 +152,10 @@ def test_noisy_training_has_its_own_numbers(file, capsys):
         assert (cell.mechanism, cell.delta) == ("dpsgd", 1e-5)
         assert cell.answer_inference_rate is None
         assert 0.5 < cell.asr_ceiling < 1
+        # Of membership, as the measured rate is; the advantage is about a replaced record.
+        assert 0.01 < cell.tpr_ceiling_at_fpr_0_01 <= 0.01 + 2 * cell.asr_ceiling - 1
+        assert 0.001 < cell.tpr_ceiling_at_fpr_0_001 < cell.tpr_ceiling_at_fpr_0_01
+        assert 2 * cell.asr_ceiling - 1 < cell.advantage < 1
         assert cell.noise_multiplier > 0
     assert document.cells[0].asr_ceiling < document.cells[1].asr_ceiling
 
@@ -119,6 +165,7 @@ def test_noisy_training_with_a_hidden_layer_in_words(file, capsys):
     text = " ".join(capsys.readouterr().out.split())
     assert "At ε = 1, δ = 1e-5, no attack can tell members" in text
     assert "the features are scaled by what the raw data say" in text
+    assert "With one false alarm in a hundred, any attacker finds at most" in text
 
 
 def test_a_feared_rate_that_is_met_or_not(file, capsys):
@@ -321,7 +368,9 @@ def refused(arguments, words, tmp_path, capsys):
     shown = capsys.readouterr()
     assert code == 2
     assert shown.out == ""
-    assert len(shown.err.strip().splitlines()) == 1, shown.err
+    # What the models can detect is said before they are trained.
+    told = [line for line in shown.err.splitlines() if not line.startswith("With 80% probability")]
+    assert len(told) == 1, shown.err
     assert re.search(words, shown.err), shown.err
     assert SECRET not in shown.err
     assert "Traceback" not in shown.err

@@ -239,6 +239,11 @@ class Output:
         """Show how far the work has come, unless that is not wanted."""
         return show_progress(quiet=self.quiet or self.json)
 
+    def announce(self, sentence: str) -> None:
+        """Say something on standard error before the work begins, unless that is not wanted."""
+        if not (self.quiet or self.json):
+            typer.echo(sentence, err=True)
+
     def settle(self, document: _D, notes: Sequence[Note] = ()) -> _D:
         """Add notes to a document, and the warnings of this run; replace names if that was asked for."""
         from epsilens.document import anonymise

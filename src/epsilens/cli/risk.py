@@ -114,7 +114,7 @@ def risk(
     group: Annotated[
         list[str] | None,
         option(
-            "Group of people whose answers are counted by themselves too, such as 'young=age < 30' (repeat).",
+            "Group of people that is counted by itself too, such as 'young=age < 30' (repeat).",
             "[NAME=]EXPR",
         ),
     ] = None,
@@ -127,8 +127,19 @@ def risk(
     ] = "none",
     test: Test = None,
     shadow_models: Annotated[
-        int, shadow_models_option("Models trained for every ε; more lower the noise floor.")
-    ] = 256,
+        int | None,
+        shadow_models_option(
+            "Models trained for every ε; more lower the noise floor. 256 unless given."
+        ),
+    ] = None,
+    detect: Annotated[
+        float | None,
+        option(
+            "Choose the number of models: a mean success rate of one half plus this is found with probability "
+            "80%. 0.02 for a rate of 52%.",
+            "EFFECT",
+        ),
+    ] = None,
     seconds: Annotated[
         float | None,
         option(
@@ -189,6 +200,7 @@ def risk(
     """
     from epsilens.decision.question import read_limits
     from epsilens.document import view
+    from epsilens.risk.power import USUAL_MODELS
     from epsilens.risk.result import choose_epsilon, risk_frame
 
     if exposed is not None and output.anonymous:
@@ -210,21 +222,24 @@ def risk(
     read_limits(max_attack_rate=max_attack_rate)
     require_text([*(protect or ()), *(table.categories or ())], option="--protect")
     require_text(group, option="--group")
-    _check_mechanism(
-        mechanism, table, protect=protect, group=group, epsilon=epsilon, seconds=seconds
-    )
+    _check_mechanism(mechanism, table, protect=protect, epsilon=epsilon, seconds=seconds)
     asked: dict[str, Any] = {
         "epsilon": read_epsilon(epsilon),
         "mechanism": mechanism,
         "correction": correction,
-        "shadow_models": shadow_models,
+        "shadow_models": USUAL_MODELS
+        if shadow_models is None and detect is None
+        else shadow_models,
+        "detect": detect,
         "online": online,
         **({} if seconds is None else {"seconds": seconds}),
         **training.settings(),
     }
     study = table.study(data, protect=comma_list(protect), groups=group or ())
     with on_cluster(cluster), output.progress() as progress:
-        curve = study.risk(**asked, checkpoint=checkpoint, progress=progress)
+        curve = study.risk(
+            **asked, checkpoint=checkpoint, progress=progress, announce=output.announce
+        )
         document = curve.document
         if compare is not None:
             beside = None if checkpoint is None else f"{checkpoint.rstrip('/')}-compare"
@@ -312,7 +327,6 @@ def _check_mechanism(
     table: TableOptions,
     *,
     protect: Sequence[str] | None,
-    group: Sequence[str] | None,
     epsilon: str,
     seconds: float | None,
 ) -> None:
@@ -325,7 +339,6 @@ def _check_mechanism(
     no_penalty = "the training of dpsgd has no penalty. Leave it out."
     for name, is_given, why in (
         ("`--protect`", bool(protect), whole_records),
-        ("`--group`", bool(group), "membership is not attacked by group. Leave it out."),
         ("`--categories`", bool(table.categories), whole_records),
         ("`--weight`", table.weight is not None, once),
         ("`--regularisation`", table.regularisation is not None, no_penalty),

@@ -47,7 +47,8 @@ from epsilens.document.clauses import PROVES, outcome_interval
 from epsilens.document.decision import Point, Protects, Rule, Trust, joined_points
 from epsilens.document.wording import cost_type, epsilon_text
 from epsilens.errors import InputTypeError
-from epsilens.notes import distinct_notes
+from epsilens.mechanisms.ceilings import CEILING_RATES
+from epsilens.notes import Note, distinct_notes
 from epsilens.risk import RiskCurve
 from epsilens.whatif import LossChangeEstimate
 from epsilens.whatif.answer import measure_cell
@@ -255,6 +256,7 @@ def decide(
         "advantage": "proven",
         "attack_rate_ceiling": "proven given b",
         "max_advantage": "proven",
+        **dict.fromkeys(("mu", *CEILING_RATES), "proven"),
     }
     if chosen.rests_on is not None:
         is_proven = chosen.rests_on == "proven"
@@ -278,7 +280,7 @@ def decide(
             schema_fingerprint=cost.document.provenance.schema_fingerprint,
             seconds=sum(seconds for seconds in spent if seconds is not None) or None,
         ),
-        notes=distinct_notes([*notes, *cost.document.notes, *risk.document.notes]),
+        notes=distinct_notes([*notes, *cost.document.notes, *_decisive(risk.document.notes)]),
         number_types=types,
         cost=cost.document,
         risk=risk.document,
@@ -397,6 +399,12 @@ def _randomised(
     ]
     few = cost.has_few_runs and limits.has_cost
     return Candidate(curve, standings, words.said(answer, curve, few=few))
+
+
+def _decisive(notes: Sequence[Note]) -> list[Note]:
+    """Return the notes of a risk that a decision shows: what models can detect only where time limited them."""
+    is_limited = any(note.code == "attacked-budgets" for note in notes)
+    return [note for note in notes if is_limited or note.code != "attack-power"]
 
 
 def _correction(document: WhatIfDocument | RiskDocument) -> str:

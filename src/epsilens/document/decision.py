@@ -278,6 +278,14 @@ class MechanismCell(Part):
     advantage: OptionalNumber
     """Proven advantage of an attacker: of the answers that the rest of the data do not give away, at most
     this share becomes guessable."""
+    mu: OptionalNumber = None
+    """μ of Gaussian differential privacy, about the same answer or record as the advantage; null where the
+    mechanism is not Gaussian."""
+    tpr_ceiling_at_fpr_0_01: OptionalNumber = None
+    """Largest share of true alarms of any attacker with one false alarm in a hundred, proven. The alarm is that
+    a person gave one answer (or was one record) and not another, never that the person took part."""
+    tpr_ceiling_at_fpr_0_001: OptionalNumber = None
+    """The same with one false alarm in a thousand."""
     attack_rate_ceiling: OptionalNumber = None
     """Largest share of answers that any attack can guess, proven given b."""
     loss_change: OptionalNumber
@@ -417,6 +425,8 @@ class MechanismCurve(Part):
             cells=[
                 MechanismCell(
                     advantage=point.risk.advantage,
+                    tpr_ceiling_at_fpr_0_01=point.risk.tpr_ceiling_at_fpr_0_01,
+                    tpr_ceiling_at_fpr_0_001=point.risk.tpr_ceiling_at_fpr_0_001,
                     attack_rate_ceiling=point.risk.answer_inference_ceiling,
                     **point.cost.model_dump(include=_SHARED_WITH_COST),
                     **_accuracy_ends(cost, point.cost),

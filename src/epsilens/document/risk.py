@@ -46,9 +46,15 @@ class RiskCell(Part):
     delta: OptionalNumber = None
     """For dpsgd, the delta of the guarantee."""
     advantage: OptionalNumber = None
-    """For rr, the largest total variation distance between what two sets of protected answers of one
-    person lead to: of the answers that the rest of the data do not give away, at most this share
-    becomes guessable."""
+    """The largest total variation distance between what two sets of protected answers of one person lead to:
+    of the answers that the rest of the data do not give away, at most this share becomes guessable. For
+    dpsgd, between what two records of a person lead to (a replaced record)."""
+    tpr_ceiling_at_fpr_0_01: OptionalNumber = None
+    """Largest share of true alarms of any attacker with one false alarm in a hundred. For rr the alarm is about
+    the answers: whoever holds the randomised answers of a person takes one set of true answers for another.
+    For dpsgd it is about membership, as tpr_at_fpr_0_01 is: a record was there, or not."""
+    tpr_ceiling_at_fpr_0_001: OptionalNumber = None
+    """The same with one false alarm in a thousand."""
     answer_inference_rate: OptionalNumber = None
     """How often the attack guesses all protected answers of a person in the training data."""
     answer_inference_low: OptionalNumber = None
@@ -129,9 +135,10 @@ class RiskCell(Part):
 
 
 class GroupRiskCell(RiskCell):
-    """What an attacker gets of a group of people at one privacy budget, where everybody is randomised.
+    """What an attacker gets of a group of people at one privacy budget, where everybody is protected.
 
-    Membership is not attacked by group.
+    Numbers about membership are null where the group has too few records: 30 for the mean success rate, 100 for the
+    share of members found. Their bounds hold for all groups at once. No number is about a single record.
 
     Examples
     --------
@@ -145,6 +152,16 @@ class GroupRiskCell(RiskCell):
     """Name of the group."""
     n_people: Count
     """Number of training records in the group."""
+    n_attacked: Count | None = None
+    """Number of the group's records whose membership was attacked; null where it was not."""
+    asr_mean_excess: OptionalNumber = None
+    """Mean success rate of the membership attack on the group, less that on all other records."""
+    asr_mean_excess_lower_bound: OptionalNumber = None
+    """With 95 % confidence, for all groups at once, that difference is at least this."""
+    tpr_at_fpr_0_01_low: OptionalNumber = None
+    """Lower end of the share of members found at one false alarm in a hundred, for all groups at once."""
+    tpr_at_fpr_0_01_high: OptionalNumber = None
+    """Upper end of that share, for all groups at once."""
 
 
 class EquivalentEpsilon(Part):
@@ -200,10 +217,13 @@ class RiskDocument(DocumentHead):
     cells: list[RiskCell]
     """Epsilon ascending. Of everybody."""
     group_cells: list[GroupRiskCell] = Field(default_factory=list)
-    """The guesses of answers in each group of people, where everybody is randomised; the baseline and
-    the ceiling are those of the group."""
+    """The guesses of answers and the recognition of members in each group of people, where everybody is
+    protected; the baseline and the ceiling are those of the group."""
     equivalent_epsilon: list[EquivalentEpsilon] = Field(default_factory=list)
     """Where two tables are compared: the budget of the other that exposes as much."""
+
+
+_NO_NUMBERS = ("mechanism", "group", "n_people", "n_attacked")
 
 
 def risk_number_types() -> dict[str, NumberType]:
@@ -225,12 +245,16 @@ def risk_number_types() -> dict[str, NumberType]:
         "delta",
         "advantage",
         "asr_ceiling",
+        "tpr_ceiling_at_fpr_0_01",
+        "tpr_ceiling_at_fpr_0_001",
         "epsilon_lower_bound",
         "asr_max_null_q95",
         "noise_multiplier",
     )
     types: dict[str, NumberType] = dict.fromkeys(proven, "proven")
-    measured = tuple(name for name in RiskCell.model_fields if name not in (*proven, "mechanism"))
+    measured = tuple(
+        name for name in GroupRiskCell.model_fields if name not in (*proven, *_NO_NUMBERS)
+    )
     types |= dict.fromkeys((*measured, "loss", "auc"), "measured")
     types["answer_inference_ceiling"] = "proven given b"
     types["equivalent_epsilon"] = "estimated"

@@ -283,9 +283,12 @@ def risk_sentences(document: RiskDocument, *, epsilon: float | None = None) -> l
             f"{at}no attack can tell members of the training data from others "
             f"more than {at_most_text(cell.asr_ceiling)} of the time (proven)."
         )
+    if cell.mechanism == "rr":
+        said += _alarm_sentences(cell) if said else []
     said += membership_sentences(document, cell, at="" if said else f" at {_budget_text(cell)}")
+    said += _group_sentences(document, cell)
     if cell.mechanism == "dpsgd":
-        said += _record_sentences(document, cell)
+        said += [*_alarm_sentences(cell), *_record_sentences(document, cell)]
     return said + _comparison_sentences(document, cell)
 
 
@@ -425,6 +428,55 @@ def membership_sentences(document: RiskDocument, cell: RiskCell, *, at: str = ""
             f"{at_least_text(least)} of the time."
         )
     return [said]
+
+
+_CLEARLY = 0.001
+"""A group is called more exposed from this lower bound of the difference on: a tenth of a point."""
+
+
+def _group_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
+    """Name the group that is most clearly more exposed than everybody else; nothing if none is."""
+    clear = [
+        one
+        for one in document.group_cells
+        if _is_at(one, cell)
+        and (one.asr_mean_excess_lower_bound or 0.0) >= _CLEARLY
+        and (one.asr_mean_lower_bound or 0.0) > _COIN
+    ]
+    if not clear:
+        return []
+    most = max(clear, key=lambda one: one.asr_mean_excess_lower_bound or 0.0)
+    # Rounded down.
+    least = math.floor(1000 * (most.asr_mean_excess_lower_bound or 0.0) + 1e-9) / 10
+    return [
+        f"Membership of the group “{most.group}” is recognised more often than that of everybody else. An attacker is right "
+        f"about {percent_text(most.asr_mean)} of its records, {points_text(most.asr_mean_excess, signed=False)} points more "
+        f"(measured). With {confidence_text(document)} confidence, for all groups at once, it is at least {least:.1f} points."
+    ]
+
+
+def _is_at(one: RiskCell, cell: RiskCell) -> bool:
+    """Say whether two cells are of the same budgets."""
+    if cell.group_epsilons is not None:
+        return one.group_epsilons == cell.group_epsilons
+    return own_budget(one) == own_budget(cell)
+
+
+def _alarm_sentences(cell: RiskCell) -> list[str]:
+    """Say how many true alarms any attacker has at most with few false ones, and what the alarm is about."""
+    most = cell.tpr_ceiling_at_fpr_0_01
+    if most is None or at_most_text(most) == NOTHING_HIDDEN:
+        return []
+    if cell.mechanism == "rr":
+        return [
+            "The holder of the randomised answers recognises an answer of at most "
+            f"{at_most_text(most)} of those who gave it, at 1% false alarms (proven). This is not about membership."
+        ]
+    found = cell.tpr_at_fpr_0_01
+    tried = "" if found is None else f"; the attack found {percent_text(found)} (measured)"
+    return [
+        f"With one false alarm in a hundred, any attacker finds at most {at_most_text(most)} of the members (proven){tried}."
+    ]
 
 
 def _record_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:

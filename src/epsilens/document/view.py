@@ -18,6 +18,7 @@ from epsilens.document.clauses import (
     PROVES,
     ceiling_note,
     change_title,
+    confidence_text,
     gain_text,
     interval_text,
     is_randomised_response,
@@ -41,7 +42,7 @@ from epsilens.document.decision import (
 )
 from epsilens.document.kinds import Document
 from epsilens.document.parts import NumberType
-from epsilens.document.risk import RiskCell, RiskDocument
+from epsilens.document.risk import GroupRiskCell, RiskCell, RiskDocument
 from epsilens.document.sentences import risk_sentences, whatif_sentence
 from epsilens.document.whatif import WhatIfCell, WhatIfDocument
 from epsilens.document.wording import (
@@ -52,6 +53,7 @@ from epsilens.document.wording import (
     NOTHING,
     OUTCOME_NAMES,
     answers_text,
+    at_least_text,
     at_most_text,
     axis_budget,
     bound_text,
@@ -172,7 +174,7 @@ class Table:
         Parameters
         ----------
         keys : sequence of str, or mapping from key to heading
-            Columns in the wanted order.
+            Columns in the wanted order. An empty heading leaves the column its own.
 
         Returns
         -------
@@ -189,7 +191,7 @@ class Table:
             replace(
                 line,
                 rows=tuple(
-                    replace(line[key], title=named.get(key, line[key].title)) for key in known
+                    replace(line[key], title=named.get(key) or line[key].title) for key in known
                 ),
             )
             for line in self.lines
@@ -415,6 +417,7 @@ def attack_rows(document: RiskDocument, cell: RiskCell) -> tuple[Row, ...]:
             row("answer_inference_high", "up to", most, "measured"),
             row("answer_inference_unseen", "outside the data", percent_text, "measured"),
             row("answer_inference_ceiling", "ceiling (proven)", most, "proven given b"),
+            row("tpr_ceiling_at_fpr_0_01", "told at 1%\n(proven)", most, "proven"),
             *recognised,
         ]
     else:
@@ -422,6 +425,7 @@ def attack_rows(document: RiskDocument, cell: RiskCell) -> tuple[Row, ...]:
             *recognised,
             row("asr_ceiling", "ceiling (proven)", most, "proven"),
             row("tpr_at_fpr_0_01", "found at 1% false alarms", percent_text, "measured"),
+            row("tpr_ceiling_at_fpr_0_01", "at most\n(proven)", most, "proven"),
             row("epsilon_lower_bound", "ε at least (proven)", bound_text, "proven"),
             row("accuracy", "accuracy", percent_text, "measured"),
         ]
@@ -476,27 +480,70 @@ def risk_view(document: RiskDocument) -> View:
     shown = every.select([key for key in every.keys if key != "answer_inference_high"])
     table = replace(shown, notes=tuple(_risk_notes(document, shown.keys)))
     rows = every.lines[0].rows if every.lines else ()
-    tables: tuple[Table, ...] = (table,)
-    if document.group_cells:
-        lines = [
-            Line(attack_rows(document, cell), group=group_label(cell.group))
-            for cell in document.group_cells
-        ]
-        groups = Table(
-            "How often an attacker guesses the answers of each group",
-            tuple(lines),
-            (
-                "Everybody is randomised. The ceiling of a group is proven given its own baseline"
-                + (" and its own ε." if document.is_together else "."),
-            ),
-        )
-        tables = (table, groups.select([key for key in groups.keys if key in _GUESSED]))
     return View(
         title,
         rows=rows,
         sentences=tuple(risk_sentences(document)),
         notes=table.notes,
-        tables=tables,
+        tables=(table, *_group_tables(document)),
+    )
+
+
+def _group_tables(document: RiskDocument) -> list[Table]:
+    """Return the tables of groups: how often their answers are guessed, and members recognised."""
+    tables = []
+    if any(cell.answer_inference_ceiling is not None for cell in document.group_cells):
+        lines = tuple(
+            Line(attack_rows(document, cell), group=group_label(cell.group))
+            for cell in document.group_cells
+        )
+        own = " and its own ε." if document.is_together else "."
+        said = (
+            f"Everybody is randomised. The ceiling of a group is proven given its own baseline{own}"
+        )
+        title = "How often an attacker guesses the answers of each group"
+        tables.append(Table(title, lines, (said,)).select(_GUESSED))
+    attacked = [cell for cell in document.group_cells if cell.n_attacked is not None]
+    if attacked:
+        sure = confidence_text(document)
+        tables.append(
+            Table(
+                "How often an attacker recognises members in each group",
+                tuple(
+                    Line(_group_rows(document, cell), group=group_label(cell.group))
+                    for cell in attacked
+                ),
+                (
+                    "Recognised: mean success rate over the group's records; guessing reaches 50%. More than others: the "
+                    f"difference to all other records. At least, and the range: {sure} confidence for all groups at once.",
+                    f"{NOTHING}: too few records. 30 are needed for a mean, 100 for those found.",
+                ),
+            )
+        )
+    return tables
+
+
+def _group_rows(document: RiskDocument, cell: GroupRiskCell) -> tuple[Row, ...]:
+    """Write how often members are recognised in a group."""
+    row = partial(field_row, cell)
+    low, high = cell.tpr_at_fpr_0_01_low, cell.tpr_at_fpr_0_01_high
+    ends = NOTHING if low is None or high is None else f"{100 * low:.1f}–{percent_text(high)}"
+    points = partial(points_text, signed=True)
+    return (
+        Row(
+            "epsilon",
+            _budget_head(cell, document),
+            cell_budget_text(document, cell),
+            axis_budget(document, cell),
+            "proven",
+        ),
+        row("n_attacked", "records", "{:,}".format),
+        row("asr_mean", "recognised", percent_text, "measured"),
+        row("asr_mean_lower_bound", "at least", at_least_text, "measured"),
+        row("asr_mean_excess", "more than others (points)", points, "measured"),
+        row("asr_mean_excess_lower_bound", "by at least", points, "measured"),
+        row("tpr_at_fpr_0_01", "found at 1% false alarms", percent_text, "measured"),
+        Row("tpr_at_fpr_0_01_range", "range", ends, kind="measured"),
     )
 
 
@@ -661,6 +708,8 @@ def mechanism_table(document: DecisionDocument, *, most: int | None = None) -> T
     notes = (
         "Guessable: of the answers that the rest of the data do not give away, at most this share (proven). The "
         "ε of two mechanisms cannot be compared; this can.",
+        "Told at 1%: an attacker recognises an answer of at most so many of those who gave it (proven). One false alarm in a "
+        "hundred is allowed.",
         "Mistakes: further wrong predictions in 1,000, and the change of the test loss; up to: 19 in 20 releases "
         f"({kind}).",
     )
@@ -686,11 +735,17 @@ def _mechanism_line(
     if cell.group_epsilons is not None:
         at_text = group_budgets_text(cell.group_epsilons)
     low = cell.accuracy_change_low
+    told = [field_row(cell, "tpr_ceiling_at_fpr_0_01", "told\nat 1%", at_most_text, "proven")]
+    if not is_short:
+        thousandth = "told\nat 0.1%"
+        told.append(field_row(cell, "tpr_ceiling_at_fpr_0_001", thousandth, at_most_text, "proven"))
+        told.append(field_row(cell, "mu", "μ", bound_text, "proven"))
     return Line(
         (
             text_row("mechanism", "mechanism", title.replace(*_SHORTER) if is_short else title),
             Row("epsilon", "ε", at_text, at, "proven"),
             field_row(cell, "advantage", "guess-\nable", at_most_text, "proven"),
+            *told,
             field_row(cell, "accuracy_change", "mistakes", mistakes, "estimated"),
             Row("accuracy_change_low", "up to", mistakes(low), low, "estimated"),
             field_row(cell, "loss_change", "loss", partial(change_text, decimals=4), "estimated"),
@@ -722,6 +777,11 @@ def _risk_notes(document: RiskDocument, keys: Sequence[str]) -> list[str]:
         notes.append("Outside the data: the same guess of people the models were not trained on.")
     if "answer_inference_ceiling" in keys:
         notes.append(ceiling_note(document))
+    if "tpr_ceiling_at_fpr_0_01" in keys and is_randomised_response(document):
+        notes.append(
+            "Told at 1%: the holder recognises an answer of at most so many of those who gave it. One false alarm in a hundred "
+            "is allowed."
+        )
     if "asr_ceiling" in keys:
         notes.append(
             "Ceiling: no attack can exceed it in the long run; a single rate above it is luck."

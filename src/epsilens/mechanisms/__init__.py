@@ -25,6 +25,13 @@ if TYPE_CHECKING:
         replaced_advantage,
         zcdp_advantage,
     )
+    from epsilens.mechanisms.ceilings import (
+        approximate_tpr,
+        gaussian_tpr,
+        pld_tpr,
+        randomised_response_tpr,
+        zcdp_tpr,
+    )
     from epsilens.mechanisms.protocol import (
         MECHANISMS,
         Mechanism,
@@ -44,14 +51,19 @@ __all__ = [
     "advantage",
     "answer_ceiling",
     "approximate_advantage",
+    "approximate_tpr",
     "gaussian_advantage",
+    "gaussian_tpr",
     "guess_ceiling",
     "inference_ceiling",
     "joint_advantage",
     "mechanism_class",
     "pld_advantage",
+    "pld_tpr",
+    "randomised_response_tpr",
     "replaced_advantage",
     "zcdp_advantage",
+    "zcdp_tpr",
 ]
 
 __getattr__, __dir__ = lazy_exports(
@@ -69,6 +81,13 @@ __getattr__, __dir__ = lazy_exports(
             "pld_advantage",
             "replaced_advantage",
             "zcdp_advantage",
+        ],
+        "epsilens.mechanisms.ceilings": [
+            "approximate_tpr",
+            "gaussian_tpr",
+            "pld_tpr",
+            "randomised_response_tpr",
+            "zcdp_tpr",
         ],
         "epsilens.mechanisms.protocol": [
             "MECHANISMS",

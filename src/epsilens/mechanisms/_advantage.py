@@ -191,6 +191,30 @@ def replaced_advantage(advantage: float) -> float:
     return min(1.0, 2.0 * as_unit(advantage, name="advantage"))
 
 
+def replacement_budget(epsilon: float, delta: float) -> tuple[float, float]:
+    """Return the (ε, δ) about a replaced record from that about an added or removed one.
+
+    A replacement is a removal and an addition: P(S) ≤ e^ε·Q(S) + δ ≤ e^ε·(e^ε·R(S) + δ) + δ, which is
+    (2ε, (1 + e^ε)·δ).
+
+    Parameters
+    ----------
+    epsilon : float in [0, inf]
+    delta : float in [0, 1]
+
+    Returns
+    -------
+    tuple of (float, float)
+
+    Examples
+    --------
+    >>> replacement_budget(0.0, 1e-6)
+    (0.0, 2e-06)
+    """
+    # Beyond 700 e^ε is no number, and δ is 1 anyway.
+    return 2.0 * epsilon, min(1.0, (1.0 + math.exp(min(epsilon, 700.0))) * delta)
+
+
 def joint_advantage(advantages: list[float]) -> float:
     """Return an upper bound of the advantage of several independent releases: 1 − Π(1 − advantage).
 

@@ -12,6 +12,7 @@ from epsilens.mechanisms._advantage import (
     approximate_advantage,
     gaussian_advantage,
     joint_advantage,
+    replacement_budget,
 )
 
 if TYPE_CHECKING:
@@ -83,9 +84,6 @@ def compose(releases: Sequence[EarlierRelease], *, n_releases: int | None = None
 def replaced_budget(mechanism: str, epsilon: float, delta: float) -> tuple[float, float]:
     """Return the (ε, δ) about a replaced record of a mechanism at its own (ε, δ).
 
-    If those are about an added or removed record, a replacement is a removal and an addition:
-    P(S) ≤ e^ε·Q(S) + δ ≤ e^ε·(e^ε·R(S) + δ) + δ, which is (2ε, (1 + e^ε)·δ).
-
     Parameters
     ----------
     mechanism : str
@@ -102,8 +100,7 @@ def replaced_budget(mechanism: str, epsilon: float, delta: float) -> tuple[float
 
     if mechanism not in MECHANISMS or mechanism_class(mechanism).neighbours == "replaced":
         return epsilon, delta
-    # Beyond 700 e^ε is no number, and δ is 1 anyway.
-    return 2.0 * epsilon, min(1.0, (1.0 + math.exp(min(epsilon, 700.0))) * delta)
+    return replacement_budget(epsilon, delta)
 
 
 def _own_advantage(release: EarlierRelease) -> float:

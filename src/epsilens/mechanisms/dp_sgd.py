@@ -14,6 +14,7 @@ from epsilens.document.decision import MechanismName, Protects, Trust
 from epsilens.errors import InputError
 from epsilens.mechanisms._advantage import replaced_advantage
 from epsilens.mechanisms._release import Released, Training
+from epsilens.mechanisms.ceilings import sampled_tpr
 from epsilens.mechanisms.protocol import Mechanism, Neighbours, Runs, Task
 from epsilens.models.dp_sgd import EnsembleFit, train_ensemble
 from epsilens.models.dp_sgd_settings import DPSGDSettings
@@ -74,6 +75,12 @@ class DPSGD(Mechanism):
         calibration = self.settings.calibration(self.n_records)
         added = 2.0 * attack_ceiling(calibration) - 1.0
         return min(sampled_advantage(calibration), replaced_advantage(added))
+
+    def tpr_ceiling(self, fpr: float) -> float:
+        """Return the largest share of true alarms, by the privacy loss distribution of a replaced record."""
+        calibration = self.settings.calibration(self.n_records)
+        by_distribution = sampled_tpr(calibration, fpr, is_replaced=True)
+        return min(by_distribution, super().tpr_ceiling(fpr))
 
     @classmethod
     def plan(cls, task: Task, *, epsilon: float, delta: float, protects: Protects) -> Self:

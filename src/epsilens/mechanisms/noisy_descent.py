@@ -63,9 +63,14 @@ class NoisyDescent(Mechanism):
     descent: DescentPlan
 
     @property
+    def mu(self) -> float:
+        """μ of all steps together, for a changed answer or a replaced record."""
+        return self.descent.mu
+
+    @property
     def advantage(self) -> float:
         """Largest total variation distance between what two answers, or records, of a person lead to."""
-        return gaussian_advantage(self.descent.mu)
+        return gaussian_advantage(self.mu)
 
     @classmethod
     def plan(cls, task: Task, *, epsilon: float, delta: float, protects: Protects) -> Self:

@@ -60,9 +60,14 @@ class OutputPerturbation(Mechanism):
     noise: GaussianRelease
 
     @property
+    def mu(self) -> float:
+        """Sensitivity over noise, for a changed answer or a replaced record."""
+        return math.sqrt(2.0 * self.noise.rho)
+
+    @property
     def advantage(self) -> float:
         """Largest total variation distance between what two answers, or records, of a person lead to."""
-        return gaussian_advantage(math.sqrt(2.0 * self.noise.rho))
+        return gaussian_advantage(self.mu)
 
     @classmethod
     def plan(cls, task: Task, *, epsilon: float, delta: float, protects: Protects) -> Self:

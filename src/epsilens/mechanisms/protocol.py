@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens._validate import as_choice
 from epsilens.document.decision import MechanismCell, MechanismName, Protects, Trust
+from epsilens.mechanisms._advantage import replacement_budget
+from epsilens.mechanisms.ceilings import CEILING_RATES, approximate_tpr, gaussian_tpr
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,7 +146,9 @@ class Preview:
     @classmethod
     def of_runs(cls, mechanism: Mechanism, changes: Mapping[str, FloatArray]) -> Self:
         """Return the cell of a mechanism from the changes in its runs."""
-        numbers: dict[str, Any] = {}
+        numbers: dict[str, Any] = {
+            name: mechanism.tpr_ceiling(rate) for name, rate in CEILING_RATES.items()
+        }
         known = set(MechanismCell.model_fields)
         for name, values in changes.items():
             low, high = (
@@ -161,6 +165,7 @@ class Preview:
             record_epsilon=mechanism.epsilon,
             delta=mechanism.delta,
             advantage=mechanism.advantage,
+            mu=mechanism.mu,
             method="simulation",
             **numbers,
         )
@@ -272,6 +277,28 @@ class Mechanism(Protocol):
     @abstractmethod
     def advantage(self) -> float:
         """Largest total variation distance between what two answers, or records, of a person lead to."""
+
+    @property
+    def mu(self) -> float | None:
+        """μ of Gaussian differential privacy, about the same neighbours as the advantage; None if it is not Gaussian."""
+        return None
+
+    def tpr_ceiling(self, fpr: float) -> float:
+        """Return the largest share of true alarms at a share of false ones, of any attacker, proven.
+
+        The alarm is about the same two answers, or records, of a person as the advantage.
+
+        Parameters
+        ----------
+        fpr : float in (0, 1)
+            Share of false alarms.
+        """
+        if self.mu is not None:
+            return gaussian_tpr(self.mu, fpr)
+        epsilon, delta = self.epsilon, self.delta
+        if self.neighbours != "replaced":
+            epsilon, delta = replacement_budget(epsilon, delta)
+        return approximate_tpr(epsilon, delta, fpr, advantage=self.advantage)
 
     @classmethod
     @abstractmethod

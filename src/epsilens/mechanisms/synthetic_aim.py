@@ -22,6 +22,7 @@ from epsilens.errors import InputError
 from epsilens.mechanisms._advantage import replaced_advantage, zcdp_advantage
 from epsilens.mechanisms._columns import FittedRuns, PublicColumn
 from epsilens.mechanisms._release import Released, Training
+from epsilens.mechanisms.ceilings import zcdp_tpr
 from epsilens.mechanisms.protocol import Mechanism, Neighbours, Runs, Task
 from epsilens.models.privacy_accounting import AIM_REPLACED, SELECTION_SHARE, zcdp_rho
 from epsilens.models.released_model import ReleasedLogistic
@@ -105,6 +106,10 @@ class SyntheticAIM(Mechanism):
         return min(
             zcdp_advantage(AIM_REPLACED * self.rho), replaced_advantage(zcdp_advantage(self.rho))
         )
+
+    def tpr_ceiling(self, fpr: float) -> float:
+        """Return the largest share of true alarms, by the zero-concentrated privacy of a replaced record."""
+        return min(zcdp_tpr(AIM_REPLACED * self.rho, fpr), super().tpr_ceiling(fpr))
 
     @classmethod
     def refusal(cls, task: Task) -> str | None:

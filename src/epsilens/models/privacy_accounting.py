@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
+import numpy as np
+
+from epsilens._types import FloatArray
 from epsilens._validate import INFINITY, as_count, as_epsilon, as_share
 from epsilens.errors import InputError
 from epsilens.models.gaussian_release import rho_of_epsilon
@@ -203,6 +206,43 @@ def sampled_advantage(calibration: NoiseCalibration) -> float:
         return min(1.0, float(accountant.get_delta(0.0)))
 
 
+def sampled_deltas(
+    calibration: NoiseCalibration, *, is_replaced: bool
+) -> Callable[[FloatArray], FloatArray]:
+    """Return a function that gives an upper bound of the δ of a run at every ε.
+
+    Parameters
+    ----------
+    calibration : NoiseCalibration
+        With noise.
+    is_replaced : bool
+        Whether the neighbours differ by a replaced record; otherwise by an added or removed one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plan = calibrate_noise(1.0, delta=1e-5, sampling_probability=0.05, n_steps=100)
+    >>> deltas = sampled_deltas(plan, is_replaced=True)(np.array([0.0, 2.0]))
+    >>> round(float(deltas[0]), 2) == round(sampled_advantage(plan), 2), bool(deltas[1] < 1e-4)
+    (True, True)
+    """
+    from dp_accounting.privacy_accountant import NeighboringRelation
+
+    plan = (calibration.noise_multiplier, calibration.sampling_probability, calibration.n_steps)
+    accountant = (
+        # The accountant doubles the sensitivity of a replaced record itself.
+        _pld(*plan, 2.0 * calibration.epsilon_rdp, NeighboringRelation.REPLACE_ONE)
+        if is_replaced
+        else _pld(*plan, calibration.epsilon_rdp)
+    )
+
+    def deltas(epsilons: FloatArray) -> FloatArray:
+        with _without_talk():
+            return np.asarray(accountant.get_delta(epsilons), dtype=np.float64)
+
+    return deltas
+
+
 @lru_cache(maxsize=256)
 def calibrate_noise(
     epsilon: float, *, delta: float, sampling_probability: float, n_steps: int
@@ -379,6 +419,7 @@ def _epsilon_pld(
         return float(accountant.get_epsilon(delta))
 
 
+@lru_cache(maxsize=4)  # one takes some megabytes
 def _pld(
     noise_multiplier: float,
     sampling_probability: float,

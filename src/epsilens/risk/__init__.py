@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         NullOfMaximum,
         null_of_maximum,
     )
+    from epsilens.risk.power import detectable_effect, models_needed
     from epsilens.risk.proven_epsilon import ProvenEpsilon
     from epsilens.risk.result import RiskCurve
     from epsilens.risk.shadow_ensemble import ShadowEnsemble, TorchTraining
@@ -40,9 +41,11 @@ __all__ = [
     "RiskCurve",
     "ShadowEnsemble",
     "TorchTraining",
+    "detectable_effect",
     "equivalent_epsilon",
     "inference_ceiling",
     "lira",
+    "models_needed",
     "null_of_maximum",
     "scores_from_logits",
     "scores_from_margins",
@@ -63,6 +66,7 @@ __getattr__, __dir__ = lazy_exports(
             "NullOfMaximum",
             "null_of_maximum",
         ],
+        "epsilens.risk.power": ["detectable_effect", "models_needed"],
         "epsilens.risk.proven_epsilon": ["ProvenEpsilon"],
         "epsilens.risk.result": ["RiskCurve"],
         "epsilens.risk.shadow_ensemble": ["ShadowEnsemble", "TorchTraining"],

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.optimize
-import scipy.stats
 from numpy.typing import NDArray
 
 from epsilens._types import BoolArray, FloatArray, Progress, SingleArray
@@ -26,6 +24,7 @@ from epsilens.influence.shared_draws import column_sizes, draw_one, keep_levels,
 from epsilens.models.passes import BlockStore, current_passes, made_or_kept
 from epsilens.notes import Note
 from epsilens.risk.answer_inference import GuessByLikelihood, Rows, shares_of
+from epsilens.risk.power import FEWEST_MODELS
 from epsilens.risk.randomised_shadows import STREAMS, ShadowOutcome, draw_members, guess_rates
 
 if TYPE_CHECKING:
@@ -33,12 +32,10 @@ if TYPE_CHECKING:
 
 SECONDS = 60.0
 """Time for the shadow models of a classifier that is trained again, where none is given."""
-FEWEST_MODELS = 20
 MOST_ATTACKED = 3
 """Values of ε at which models are trained and attacked; what is proven is known at all of them."""
 _ENOUGH_MODELS = 48
 """Another ε is attacked only where this many models can be trained at each."""
-_POWER = 0.8
 _MEASURED_SHARE = 0.05
 """Share of the time in which it is measured how long a model takes."""
 _MOST_MEASURED = 3.0
@@ -166,53 +163,6 @@ def settled_plan(store: BlockStore, make: Callable[[], ShadowPlan]) -> ShadowPla
         _PLAN, {"n_models": np.array(plan.n_models), "attacked": np.array(plan.attacked, dtype=int)}
     )
     return plan
-
-
-def detectable_rate(n_models: int, n_targets: int, *, confidence: float = 0.95) -> float | None:
-    """Return the success rate on one record that the attack would notice four times in five.
-
-    Each half of the models judges what was fitted on the other. A record stands out if the mean of its two lower
-    confidence bounds, corrected for the number of records, is above one half, as in `weighted_lower_rate`.
-
-    Returns
-    -------
-    float or None
-        None if even a record that is always recognised would not stand out.
-
-    Examples
-    --------
-    >>> detectable_rate(20, 10_000) is None, round(detectable_rate(256, 10_000), 2)
-    (True, 0.72)
-    """
-    n = n_models // 2
-    level = (1.0 - confidence) / (2 * max(n_targets, 1))
-    hits = np.arange(n + 1)
-    low = np.where(hits > 0, scipy.stats.beta.ppf(level, hits, n - hits + 1), 0.0)
-    # So many hits in one direction need at least so many in the other.
-    needed = np.searchsorted(low, 1.0 - low, side="right")
-    if needed[-1] > n:
-        return None
-
-    def power(rate: float) -> float:
-        chances = scipy.stats.binom.pmf(hits, n, rate)
-        return float(chances @ scipy.stats.binom.sf(needed - 1, n, rate))
-
-    if power(1.0) < _POWER:
-        return None
-    return float(scipy.optimize.brentq(lambda rate: power(rate) - _POWER, 0.5, 1.0, xtol=1e-4))
-
-
-def power_note(n_models: int, n_targets: int, *, confidence: float) -> Note:
-    """Say what so many models can detect."""
-    rate = detectable_rate(n_models, n_targets, confidence=confidence)
-    said = (
-        f"{n_models} shadow models cannot put the lower bound of a single one of {n_targets} records above one half. Only "
-        "averages can show a leak. Train more, or attack fewer records."
-        if rate is None
-        else f"{n_models} shadow models put the lower bound of a single one of {n_targets} records above one half, four "
-        f"times in five, if it is recognised {100 * rate:.0f} % of the time or more."
-    )
-    return Note("attack-power", said)
 
 
 def attacked_note(epsilons: Sequence[float]) -> Note:

@@ -315,15 +315,21 @@ class HeldOutScores:
         >>> HeldOutScores(scores, members, np.ones((2, 2), dtype=bool)).mean_lower_bound(0.95)
         1.0
         """
-        right = (self.statistic > 0) == self.membership
-        parity = np.arange(len(right)) % 2
-        counted = self.judged[parity]
-        n_judged = counted.sum(axis=1)
-        rates = (right & counted).sum(axis=1)[n_judged > 0] / n_judged[n_judged > 0]
+        rates, n_judged = self.model_rates()
+        rates = rates[n_judged > 0]
         if len(rates) < 2:
             return 0.0
         error = float(rates.std(ddof=1)) / math.sqrt(len(rates))
         return float(rates.mean() - student.ppf(confidence, len(rates) - 1) * error)
+
+    def model_rates(self) -> tuple[FloatArray, NDArray[np.int64]]:
+        """Return the share of right judgements of every model, and how many it has; NaN where it has none."""
+        right = (self.statistic > 0) == self.membership
+        parity = np.arange(len(right)) % 2
+        counted = self.judged[parity]
+        n_judged = counted.sum(axis=1)
+        rates = (right & counted).sum(axis=1) / np.maximum(n_judged, 1)
+        return np.where(n_judged > 0, rates, np.nan), n_judged
 
     def split(self) -> tuple[SingleArray, SingleArray]:
         """Return the scores of members and of the others, in no order."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -34,10 +34,11 @@ from epsilens.influence.question import (
     read_grid,
 )
 from epsilens.influence.streamed_baseline import StreamedBaseline
-from epsilens.mechanisms import answer_ceiling
+from epsilens.mechanisms import answer_ceiling, randomised_response_tpr
+from epsilens.mechanisms.ceilings import CEILING_RATES, sampled_tpr
 from epsilens.models.dp_sgd import DPSGDSettings
 from epsilens.models.passes import place_of_work
-from epsilens.models.privacy_accounting import attack_ceiling
+from epsilens.models.privacy_accounting import attack_ceiling, sampled_advantage
 from epsilens.models.scikit_learn import final_step
 from epsilens.models.tables import column_names
 from epsilens.notes import Note
@@ -55,14 +56,15 @@ from epsilens.risk.any_shadows import (
     ShadowPlan,
     attacked_note,
     plan_shadows,
-    power_note,
     seconds_per_shadow,
     settled_plan,
     shadow_store,
 )
+from epsilens.risk.group_exposure import group_exposures
 from epsilens.risk.holder import Holder
 from epsilens.risk.likelihood_ratio import lira
 from epsilens.risk.membership_attack import MembershipAttack
+from epsilens.risk.power import USUAL_MODELS, planned_models, power_note, power_text
 from epsilens.risk.randomised_shadows import (
     RandomisedShadows,
     model_generator,
@@ -71,7 +73,6 @@ from epsilens.risk.randomised_shadows import (
 )
 from epsilens.risk.result import RiskCurve
 
-FEWEST_MODELS = 20
 FEWEST_PEOPLE = 30
 """People in a group at least: every random half has some of them."""
 MOST_TARGETS = 20_000
@@ -156,7 +157,8 @@ class AttackStudy(FittedModel):
         *,
         protect: str | Iterable[str] | None = None,
         epsilon: Epsilon,
-        shadow_models: int = 256,
+        shadow_models: int | None = None,
+        detect: float | None = None,
         seconds: float | None = None,
         categories: Mapping[str, Sequence[object]] | None = None,
         correction: str | None = None,
@@ -167,6 +169,7 @@ class AttackStudy(FittedModel):
         random_state: int = 0,
         checkpoint: str | Path | None = None,
         progress: Progress | None = None,
+        announce: Callable[[str], None] | None = None,
     ) -> RiskCurve:
         """Attack models whose training answers were randomised.
 
@@ -176,9 +179,13 @@ class AttackStudy(FittedModel):
             What is randomised: features, and the label by its name. None: the label.
         epsilon : float in (0, inf], list, grid text such as "0.1:10:10", or {column: epsilon}
             Privacy budgets per column; infinity randomises nothing.
-        shadow_models : int ≥ 20
+        shadow_models : int ≥ 20, optional
             Models trained for every ε. More give finer intervals and a lower noise floor. Of a model that is
-            not linear as many as `seconds` allows, and at fewer ε.
+            not linear as many as `seconds` allows, and at fewer ε. None: 256, or as many as `detect` needs.
+        detect : float in (0, 0.25), optional
+            Chooses the number of models by the effect that is to be found with probability 80 %: 0.02 for a
+            mean success rate of 52 % over the records. Up to 0.5 with `online`. See
+            `epsilens.risk.models_needed`.
         seconds : float, optional
             Time for the trainings of a model that is not linear; at least 20 models are trained at the
             largest ε. None: 60. Infinity trains all models at every ε.
@@ -189,8 +196,8 @@ class AttackStudy(FittedModel):
             `WhatIf.estimate`. What is proven stays the same: a correction is computed from the randomised
             answers alone.
         groups : mapping of name to array of bool, shape (n,), optional
-            Groups of people of whom the guesses are counted too. Everybody is randomised. Whoever knows the
-            other columns must know who is in a group.
+            Groups of people of whom the guesses and the membership attack are counted too. Everybody is
+            randomised. Whoever knows the other columns must know who is in a group.
         together : bool
             Whether every group is randomised at its own ε, as in `WhatIf.estimate`: `epsilon` is then
             {group: epsilon}, and everybody must be in one group. A cell's budgets, advantage and ceiling are
@@ -205,6 +212,8 @@ class AttackStudy(FittedModel):
             A folder that keeps finished models; a killed run goes on from it.
         progress : callable, optional
             Called with (done, total, what).
+        announce : callable, optional
+            Called with a sentence before the first model is trained: what so many models can detect.
 
         Returns
         -------
@@ -213,8 +222,16 @@ class AttackStudy(FittedModel):
         baseline = self._baseline
         started = time.perf_counter()
         seed = as_count(random_state, name="random_state", least=0)
-        n_models = as_count(shadow_models, name="shadow_models", least=FEWEST_MODELS)
         level = as_share(confidence, name="confidence")
+        targets = _targets(baseline.n_rows, seed)
+        n_models = wanted = planned_models(
+            shadow_models,
+            detect,
+            len(targets),
+            usual=USUAL_MODELS,
+            online=online,
+            confidence=level,
+        )
         masks = _checked_groups(groups or {}, baseline.n_rows)
         asked = self._read_question(
             Question(epsilon, protect, categories=categories)
@@ -225,7 +242,6 @@ class AttackStudy(FittedModel):
         is_corrected = as_correction(correction, asked, baseline)
         if together:
             _check_together(asked, is_corrected=is_corrected)
-        targets = _targets(baseline.n_rows, seed)
         shadows: RandomisedShadows | AnyShadows
         attacked: Sequence[int] = range(len(asked.epsilons))
         if isinstance(baseline, AnyModel):
@@ -245,6 +261,11 @@ class AttackStudy(FittedModel):
                 store, partial(_plan, baseline, asked, targets, seed, n_models, time_given)
             )
             n_models, attacked = plan.n_models, plan.attacked
+            if detect is not None and n_models < wanted:
+                raise InputError(
+                    f"{setting('detect', detect)} needs {wanted:,} shadow models, and {time_given:g} seconds are "
+                    f"enough for {n_models:,}. Set {setting('seconds')} to more, or ask for a larger effect."
+                )
             shadows = AnyShadows(
                 baseline, asked, plan, seed, targets, store, progress, [*masks.values()]
             )
@@ -265,6 +286,8 @@ class AttackStudy(FittedModel):
                 is_corrected=is_corrected,
                 groups=[*masks.values()],
             )
+        if announce is not None:
+            announce(power_text(n_models, len(shadows.targets), confidence=level))
         attacks, guesses, accuracies = [], [], []
         for outcome in shadows.outcomes():
             attacks.append(lira(outcome.scores, outcome.members, online=online, confidence=level))
@@ -299,6 +322,8 @@ class AttackStudy(FittedModel):
             {"accuracy": accuracy, **membership_numbers(attack)}
             for accuracy, attack in zip(accuracies, attacks, strict=True)
         ]
+        parts = [mask[shadows.targets] for mask in masks.values()]
+        exposures = [group_exposures(attack, parts, seed=seed) for attack in attacks]
         cells = [
             RiskCell(
                 **_answer_numbers(
@@ -321,6 +346,7 @@ class AttackStudy(FittedModel):
                     group=name,
                 ),
                 **holder.rate(held[e], mask),
+                **(exposures[places[e]][number - 1] if e in places else {}),
             )
             for number, (name, mask) in enumerate(people.items())
             if name != EVERYBODY
@@ -333,6 +359,7 @@ class AttackStudy(FittedModel):
             "epsilon": asked.epsilon_setting(),
             **({"together": True} if together else {}),
             "shadow_models": n_models,
+            **({} if detect is None else {"detect": detect}),
             "online": online,
             "confidence": level,
             "baseline_predictor": best[0].predictor,
@@ -342,10 +369,8 @@ class AttackStudy(FittedModel):
             else holder.beliefs.predictor,
         }
         notes = list(asked.notes)
-        if isinstance(shadows, AnyShadows):
-            notes.append(power_note(n_models, len(shadows.targets), confidence=level))
-            if len(attacked) < len(asked.epsilons):
-                notes.append(attacked_note([asked.epsilons[e] for e in attacked]))
+        if len(attacked) < len(asked.epsilons):
+            notes.append(attacked_note([asked.epsilons[e] for e in attacked]))
         if len(truth) > known.n_training_rows:
             notes.append(
                 Note(
@@ -369,12 +394,15 @@ class AttackStudy(FittedModel):
         batch: int = 64,
         learning_rate: float = 0.5,
         hidden: Sequence[int] = (),
-        shadow_models: int = 256,
+        shadow_models: int | None = None,
+        detect: float | None = None,
+        groups: Mapping[str, BoolArray] | None = None,
         online: bool = False,
         confidence: float = 0.95,
         random_state: int = 0,
         checkpoint: str | Path | None = None,
         progress: Progress | None = None,
+        announce: Callable[[str], None] | None = None,
     ) -> RiskCurve:
         """Attack models that were trained with DP-SGD, which hides whether a record was there.
 
@@ -395,7 +423,9 @@ class AttackStudy(FittedModel):
         learning_rate : float
         hidden : sequence of int
             Widths of hidden layers; empty for regression.
-        shadow_models, online, confidence, random_state, checkpoint, progress
+        groups : mapping of name to array of bool, shape (n,), optional
+            Groups of people for whom the membership attack is counted too.
+        shadow_models, detect, online, confidence, random_state, checkpoint, progress, announce
             As in `estimate`.
 
         Returns
@@ -416,7 +446,6 @@ class AttackStudy(FittedModel):
             )
         started = time.perf_counter()
         seed = as_count(random_state, name="random_state", least=0)
-        n_models = as_count(shadow_models, name="shadow_models", least=FEWEST_MODELS)
         level = as_share(confidence, name="confidence")
         epsilons = read_grid(epsilon)
         grid = [
@@ -437,7 +466,18 @@ class AttackStudy(FittedModel):
                 f"{setting('class_weight')}. Leave them out."
             )
         n_rows = baseline.problem.n_rows
+        masks = _checked_groups(groups or {}, n_rows)
         targets = _targets(n_rows, seed)
+        n_models = planned_models(
+            shadow_models,
+            detect,
+            len(targets),
+            usual=USUAL_MODELS,
+            online=online,
+            confidence=level,
+        )
+        if announce is not None:
+            announce(power_text(n_models, len(targets), confidence=level))
         outcomes = noisy_outcomes(
             baseline,
             grid,
@@ -448,6 +488,7 @@ class AttackStudy(FittedModel):
             progress=progress,
         )
         cells, attacks = [], []
+        group_cells: list[GroupRiskCell] = []
         for chosen, outcome in zip(grid, outcomes, strict=True):
             calibration = chosen.calibration(n_rows / 2)
             attack = lira(
@@ -458,19 +499,33 @@ class AttackStudy(FittedModel):
                 delta=chosen.delta,
             )
             attacks.append(attack)
+            proven: dict[str, Any] = {
+                "epsilon": chosen.epsilon,
+                "mechanism": "dpsgd",
+                "record_epsilon": chosen.epsilon,
+                "delta": chosen.delta,
+                "advantage": sampled_advantage(calibration),
+                "asr_ceiling": attack_ceiling(calibration),
+                **{
+                    name: sampled_tpr(calibration, rate, is_replaced=False)
+                    for name, rate in CEILING_RATES.items()
+                },
+                "noise_multiplier": calibration.noise_multiplier,
+            }
             cells.append(
                 RiskCell(
-                    epsilon=chosen.epsilon,
-                    mechanism="dpsgd",
-                    record_epsilon=chosen.epsilon,
-                    delta=chosen.delta,
                     accuracy=float(outcome.accuracy.mean()),
-                    asr_ceiling=attack_ceiling(calibration),
                     epsilon_lower_bound=attack.epsilon_lower_bound,
-                    noise_multiplier=calibration.noise_multiplier,
+                    **proven,
                     **membership_numbers(attack),
                 )
             )
+            parts = [mask[targets] for mask in masks.values()]
+            exposures = group_exposures(attack, parts, seed=seed)
+            group_cells += [
+                GroupRiskCell(group=name, n_people=int(mask.sum()), **proven, **exposed)
+                for (name, mask), exposed in zip(masks.items(), exposures, strict=True)
+            ]
         settings = {
             "mechanism": "dpsgd",
             "epsilon": list(epsilons),
@@ -481,6 +536,7 @@ class AttackStudy(FittedModel):
             "learning_rate": learning_rate,
             "hidden": list(hidden),
             "shadow_models": n_models,
+            **({} if detect is None else {"detect": detect}),
             "online": online,
             "confidence": level,
         }
@@ -489,7 +545,10 @@ class AttackStudy(FittedModel):
             "the features are scaled by what the raw data say, which the ε of DP-SGD does not "
             "cover. Scale by public bounds for a release.",
         )
-        return self._curve(started, seed, settings, cells, attacks, targets, [scaled])
+        group_cells.sort(key=lambda cell: list(masks).index(cell.group))
+        return self._curve(
+            started, seed, settings, cells, attacks, targets, [scaled], group_cells=group_cells
+        )
 
     def _curve(
         self,
@@ -504,8 +563,9 @@ class AttackStudy(FittedModel):
         group_cells: Sequence[GroupRiskCell] = (),
     ) -> RiskCurve:
         baseline = self._baseline
-        said = [*baseline.notes, *notes]
-        n_rows = baseline.n_rows
+        n_rows, level = baseline.n_rows, attacks[0].confidence
+        power = power_note(attacks[0].n_models, len(targets), confidence=level, attacks=attacks)
+        said = [*baseline.notes, power, *notes]
         if len(targets) != n_rows:
             said.append(
                 Note(
@@ -644,6 +704,11 @@ def _answer_numbers(
     if asked.mixed and group is not None:
         parts = tuple(part for part in parts if part.group.name == group)
     advantage = max(ProductChannel(_channels(part)).advantage for part in parts)
+    pairs = [[(channel.k, channel.epsilon) for channel in _channels(part)] for part in parts]
+    alarms = {
+        name: max(randomised_response_tpr(columns, rate) for columns in pairs)
+        for name, rate in CEILING_RATES.items()
+    }
     record_epsilon = max(part.record_epsilon for part in parts)
     budgets = {part.epsilon for part in parts}
     return {
@@ -652,6 +717,7 @@ def _answer_numbers(
         "mechanism": "rr",
         "record_epsilon": record_epsilon,
         "advantage": advantage,
+        **alarms,
         **rates,
         "answer_inference_baseline": best.rate,
         "answer_inference_baseline_high": best.high,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -35,6 +36,7 @@ from epsilens.document.decision import TITLES
 from epsilens.document.risk import risk_number_types
 from epsilens.document.whatif import whatif_number_types
 from epsilens.mechanisms import Preview
+from epsilens.mechanisms.ceilings import gaussian_tpr
 from epsilens.risk import RiskCurve
 from epsilens.whatif import LossChangeEstimate
 
@@ -354,7 +356,14 @@ def make_compared(
     """Make a mechanism of a curator from what its simulated runs change at every budget."""
     previews = tuple(
         Preview.of_runs(
-            SimpleNamespace(epsilon=epsilon, delta=1e-5, advantage=math.tanh(epsilon / 8)), runs
+            SimpleNamespace(
+                epsilon=epsilon,
+                delta=1e-5,
+                advantage=math.tanh(epsilon / 8),
+                mu=epsilon / 4,
+                tpr_ceiling=partial(gaussian_tpr, epsilon / 4),
+            ),
+            runs,
         )
         for epsilon, runs in zip(epsilons, changes, strict=True)
     )

@@ -14,8 +14,7 @@ from epsilens.errors import InputError
 from epsilens.influence.any_model import any_model_of
 from epsilens.risk import AttackStudy
 from epsilens.risk.answer_inference import Calibration
-from epsilens.risk.any_shadows import StoredLikelihoods, detectable_rate, plan_shadows
-from epsilens.risk.membership_attack import weighted_lower_rate
+from epsilens.risk.any_shadows import StoredLikelihoods, plan_shadows
 
 # Twenty models are few, on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:.*too few models to be judged")
@@ -76,19 +75,6 @@ def test_time_decides_how_many_models_are_attacked_and_that_is_said():
     codes = {note.code for note in curve.document.notes}
     assert {"attack-power", "attacked-budgets"} <= codes
     assert plan_shadows(12, most_models=64, n_fits=np.inf).attacked == tuple(range(12))
-
-
-def test_what_models_can_detect_is_what_a_simulation_detects():
-    rng = np.random.default_rng(0)
-    rate = detectable_rate(200, 50)
-    assert rate is not None
-    shown = []
-    for _ in range(1500):
-        # One record is recognised at that rate, the others by guessing.
-        rates = np.where(np.arange(50) == 0, rate, 0.5)
-        right = rng.binomial(100, rates, (2, 50))
-        shown.append(weighted_lower_rate(right, np.full((2, 50), 100), level=0.05)[0] > 0.5)
-    assert np.mean(shown) == pytest.approx(0.8, abs=4 * np.sqrt(0.16 / 1500))
 
 
 def test_a_checkpoint_keeps_finished_models(tmp_path, monkeypatch):

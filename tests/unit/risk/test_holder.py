@@ -302,7 +302,7 @@ def test_groups_have_rates_a_baseline_and_a_ceiling_of_their_own():
         known, coins = parts
         assert known.answer_inference_baseline > 0.9 > 0.62 > coins.answer_inference_baseline
         assert known.answer_inference_ceiling > coins.answer_inference_ceiling
-    assert len(view(document).tables) == 2
+    assert len(view(document).tables) == 3
     names = {cell.group for cell in anonymise(document).group_cells}
     assert names == {"group 1", "group 2"}
     few = np.zeros(800, dtype=bool)
