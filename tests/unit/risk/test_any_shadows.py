@@ -12,7 +12,7 @@ from sklearn.naive_bayes import GaussianNB
 from epsilens import Study
 from epsilens.errors import InputError
 from epsilens.influence.any_model import any_model_of
-from epsilens.risk import AttackStudy
+from epsilens.risk import AttackStudy, models_needed
 from epsilens.risk.answer_inference import Calibration
 from epsilens.risk.any_shadows import StoredLikelihoods, plan_shadows
 
@@ -75,6 +75,18 @@ def test_time_decides_how_many_models_are_attacked_and_that_is_said():
     codes = {note.code for note in curve.document.notes}
     assert {"attack-power", "attacked-budgets"} <= codes
     assert plan_shadows(12, most_models=64, n_fits=np.inf).attacked == tuple(range(12))
+
+
+def test_an_effect_chooses_the_models_or_is_refused():
+    attack = AttackStudy(GaussianNB()).fit(*DATA)
+    question, told = {"protect": "smokes", "epsilon": [2.0]}, []
+    curve = attack.estimate(**question, detect=0.015, seconds=float("inf"), announce=told.append)
+    assert curve.document.n_models == models_needed(0.015, N) > 20
+    (note,) = (one for one in curve.document.notes if one.code == "attack-power")
+    assert note.text.startswith(told[0])
+    # A thousand trainings take longer than that.
+    with pytest.raises(InputError, match="needs 861 shadow models, and"):
+        attack.estimate(**question, detect=0.003, seconds=0.01)
 
 
 def test_a_checkpoint_keeps_finished_models(tmp_path, monkeypatch):

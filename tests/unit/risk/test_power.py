@@ -6,7 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import logit
 from scipy.stats import beta, binom, nct, norm, t
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
 
 from epsilens.errors import InputError
 from epsilens.risk import detectable_effect, lira, models_needed
@@ -30,14 +35,7 @@ def study(rng, n_models, n_records, effect):
     blocks = np.repeat(rng.normal(size=(n_models, n_records // 10)), 10, axis=1)
     noise = math.sqrt(0.25) * rng.normal(size=(n_models, 1)) + math.sqrt(0.25) * blocks
     scores = strength * members + noise + math.sqrt(0.5) * rng.normal(size=members.shape)
-    statistic = np.empty_like(scores)
-    for half in (0, 1):
-        out = ~members[1 - half :: 2]
-        counts = out.sum(axis=0)
-        seen = (scores[1 - half :: 2] * out).sum(axis=0) / np.maximum(counts, 1)
-        statistic[half::2] = scores[half::2] - seen
-    judged = np.ones((2, n_records), dtype=bool)
-    return HeldOutScores(statistic.astype(np.float32), members, judged)
+    return judged(scores, members)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +50,60 @@ def test_an_effect_is_found_as_often_as_was_said(n_records, effect):
     # The effect was there as stated.
     rate = np.mean([one.model_rates()[0].mean() for one in studies])
     assert rate - 0.5 == pytest.approx(effect, rel=0.1)
+
+
+def judged(scores, members):
+    """Return the judgements of offline LiRA: above the mean of the other half's outsiders."""
+    statistic = np.empty(scores.shape, dtype=np.float32)
+    for half in (0, 1):
+        out = ~members[1 - half :: 2]
+        total = (scores[1 - half :: 2] * out).sum(axis=0)
+        statistic[half::2] = scores[half::2] - total / np.maximum(out.sum(axis=0), 1)
+    return HeldOutScores(statistic, members, np.ones((2, scores.shape[1]), dtype=bool))
+
+
+def trained(rng, n_models, X, y, n_attacked):
+    """Train least-squares classifiers on random halves; return the margins of some records."""
+    members = rng.random((n_models, len(y))) < 0.5
+    grams = np.einsum("mi,ij,ik->mjk", members, X, X) + 0.5 * np.eye(X.shape[1])
+    theta = np.linalg.solve(grams, (members * y @ X)[:, :, None])[:, :, 0]
+    return (y * (theta @ X.T))[:, :n_attacked], members[:, :n_attacked]
+
+
+def test_an_effect_is_found_as_often_as_was_said_in_models_that_were_trained():
+    rng, n_attacked, n_models = np.random.default_rng(0), 30, 60
+    X = rng.normal(size=(200, 4))
+    y = np.where(X[:, 0] + rng.logistic(size=200) > 0, 1.0, -1.0)
+    for _ in range(3):
+        pilot = [judged(*trained(rng, n_models, X, y, n_attacked)) for _ in range(100)]
+        effect = np.mean([one.model_rates()[0].mean() for one in pilot]) - 0.5
+        n_models = models_needed(effect, n_attacked)
+    assert 24 <= n_models <= 200  # more than the fewest, so that the effect decides
+    studies = [judged(*trained(rng, n_models, X, y, n_attacked)) for _ in range(N_STUDIES)]
+    found = np.mean([one.mean_lower_bound(0.95) > 0.5 for one in studies])
+    assert 0.75 <= found <= 0.95
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GaussianNB(),
+        LogisticRegression(),
+        DecisionTreeClassifier(max_depth=3, random_state=0),
+        RandomForestClassifier(10, random_state=0),
+    ],
+)
+def test_trained_models_spread_about_as_was_assumed(model):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 5))
+    y = (X[:, 0] + rng.logistic(size=300) > 0).astype(int)
+    members = rng.random((64, 300)) < 0.5
+    scores = np.empty(members.shape)
+    for number, mine in enumerate(members):
+        chances = model.fit(X[mine], y[mine]).predict_proba(X)[np.arange(300), y]
+        scores[number] = logit(np.clip(chances, 0.01, 0.99))
+    # A standard deviation of 64 models is known to about 9 %.
+    assert 0.7 < spread_ratio(lira(scores, members)) < 1.3
 
 
 @pytest.mark.parametrize("n_models", [20, 100])
