@@ -417,7 +417,7 @@ def attack_rows(document: RiskDocument, cell: RiskCell) -> tuple[Row, ...]:
             row("answer_inference_high", "up to", most, "measured"),
             row("answer_inference_unseen", "outside the data", percent_text, "measured"),
             row("answer_inference_ceiling", "ceiling (proven)", most, "proven given b"),
-            row("tpr_ceiling_at_fpr_0_01", "told at 1%\n(proven)", most, "proven"),
+            row("tpr_ceiling_at_fpr_0_01", "found at 1%\n(proven)", most, "proven"),
             *recognised,
         ]
     else:
@@ -708,8 +708,8 @@ def mechanism_table(document: DecisionDocument, *, most: int | None = None) -> T
     notes = (
         "Guessable: of the answers that the rest of the data do not give away, at most this share (proven). The "
         "ε of two mechanisms cannot be compared; this can.",
-        "Told at 1%: an attacker recognises an answer of at most so many of those who gave it (proven). One false alarm in a "
-        "hundred is allowed.",
+        "Found at 1%: of the people who gave an answer, the largest share that an attacker can find, with one false "
+        "alarm in a hundred (proven).",
         "Mistakes: further wrong predictions in 1,000, and the change of the test loss; up to: 19 in 20 releases "
         f"({kind}).",
     )
@@ -735,9 +735,9 @@ def _mechanism_line(
     if cell.group_epsilons is not None:
         at_text = group_budgets_text(cell.group_epsilons)
     low = cell.accuracy_change_low
-    told = [field_row(cell, "tpr_ceiling_at_fpr_0_01", "told\nat 1%", at_most_text, "proven")]
+    told = [field_row(cell, "tpr_ceiling_at_fpr_0_01", "found\nat 1%", at_most_text, "proven")]
     if not is_short:
-        thousandth = "told\nat 0.1%"
+        thousandth = "found\nat 0.1%"
         told.append(field_row(cell, "tpr_ceiling_at_fpr_0_001", thousandth, at_most_text, "proven"))
         told.append(field_row(cell, "mu", "μ", bound_text, "proven"))
     return Line(
@@ -779,8 +779,8 @@ def _risk_notes(document: RiskDocument, keys: Sequence[str]) -> list[str]:
         notes.append(ceiling_note(document))
     if "tpr_ceiling_at_fpr_0_01" in keys and is_randomised_response(document):
         notes.append(
-            "Told at 1%: the holder recognises an answer of at most so many of those who gave it. One false alarm in a hundred "
-            "is allowed."
+            "Found at 1%: of the people who gave an answer, the largest share that the holder can find, with one "
+            "false alarm in a hundred."
         )
     if "asr_ceiling" in keys:
         notes.append(
