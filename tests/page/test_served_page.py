@@ -197,7 +197,7 @@ def test_a_model_that_is_not_linear_is_chosen_trained_again_and_decided_about(
     assert page.is_hidden("#correction-part")
     assert "trained again at a few budgets" in page.inner_text("#model-words")
     page.fill("#shadow-models", "20")
-    page.fill("#epsilon", "0.5:4:8")
+    page.fill("#epsilon", "1,4")
     page.click("#go")
     # Nothing is shown before it is measured; what is under way can be stopped.
     page.wait_for_selector("#skeleton:visible")
