@@ -124,8 +124,26 @@ def put_commands_together_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that all workers of this run share."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    folder /= "shared"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def put(place: Path, content: bytes) -> None:
+    """Write a file at once: another worker may be at the same place."""
+    own = place.with_suffix(f".{os.getpid()}")
+    own.write_bytes(content)
+    own.replace(place)
+
+
 @pytest.fixture(scope="session", autouse=True)
-def guess_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def guess_once(shared: Path) -> Iterator[None]:
     """Let studies guess from others once for a table, since many tests attack the same few.
 
     What is kept is what the predictors found for the very same columns, answers and random numbers, for
@@ -135,11 +153,6 @@ def guess_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     from epsilens.risk.answer_inference import cross_fitted
 
     kept: dict[str, tuple[Any, Any]] = {}
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-    folder /= "guessed"
-    folder.mkdir(exist_ok=True)
 
     def guess(known: Any, truth: Any, generator: np.random.Generator) -> Any:
         arrays = (known.values, known.is_category, known.shared, truth)
@@ -147,21 +160,41 @@ def guess_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         key = repr(([(a.dtype.str, a.shape) for a in arrays], state)).encode()
         key = hashlib.sha256(key + b"".join(a.tobytes() for a in arrays)).hexdigest()
         if key not in kept:
-            place = folder / key
+            place = shared / key
             if place.exists():
                 kept[key] = pickle.loads(place.read_bytes())
             else:
                 found = cross_fitted(known, truth, generator)
                 kept[key] = found, generator.bit_generator.state
-                # Another worker may be at the same place.
-                own = place.with_suffix(f".{os.getpid()}")
-                own.write_bytes(pickle.dumps(kept[key]))
-                own.replace(place)
+                put(place, pickle.dumps(kept[key]))
         found, generator.bit_generator.state = kept[key]
         return found
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(study, "cross_fitted", guess)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def put_the_chart_library_together_once(shared: Path) -> Iterator[None]:
+    """Let all workers share the script that draws charts; it is the same every time, and takes a second.
+
+    Processes that tests start put it together themselves.
+    """
+    import vl_convert
+
+    bundle = vl_convert.javascript_bundle
+
+    def javascript_bundle(snippet: str | None = None, *others: Any, **more: Any) -> str:
+        if snippet is None or others or more:
+            return bundle(snippet, *others, **more)
+        place = shared / f"{hashlib.sha256(snippet.encode()).hexdigest()}.js"
+        if not place.exists():
+            put(place, bundle(snippet).encode())
+        return place.read_bytes().decode()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vl_convert, "javascript_bundle", javascript_bundle)
         yield
 
 

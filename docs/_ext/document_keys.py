@@ -19,7 +19,7 @@ from sphinx.util.docutils import SphinxDirective
 from epsilens import document
 from epsilens.document.federation import federation_number_types
 from epsilens.document.mask import mask_number_types
-from epsilens.document.parts import Baseline, DocumentHead, Provenance
+from epsilens.document.parts import Baseline, DocumentHead, Provenance, field_words
 from epsilens.document.risk import risk_number_types
 from epsilens.document.whatif import whatif_number_types
 from epsilens.notes import NOTES, Note
@@ -70,8 +70,9 @@ def _json_type(annotation: Any) -> str:
 def _table(model: type[BaseModel], known: dict[str, Any], left_out: set[str]) -> list[str]:
     head = "| key | holds | known how | meaning |" if known else "| key | holds | meaning |"
     lines = [head, "|---|---|---|---|" if known else "|---|---|---|"]
+    words = field_words(model)
     keys = {
-        name: (field.rebuild_annotation(), field.description)
+        name: (field.rebuild_annotation(), words.get(name))
         for name, field in model.model_fields.items()
     } | {
         name: (field.return_type, field.description)

@@ -299,13 +299,13 @@ def test_a_decision_keeps_the_trainings_of_its_cost(
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 def test_an_attack_that_was_interrupted_goes_on_with_the_models_that_it_has(
-    few: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    few: Path, own: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "kept"
-    asked = ("--model", "extra-trees", "--epsilon", "4", "--shadow-models", 24)
+    asked = ("--model", "my_own_models:make", "--epsilon", "4", "--shadow-models", 24)
     words = typed("risk", few, *asked, "--seconds", 6, "--checkpoint", folder, "--json")
     errors = interrupt_when(
-        start(words, pause=0.1), lambda: len(list(folder.glob("block-*.npz"))) > 2
+        start(words, pause=0.2), lambda: len(list(folder.glob("block-*.npz"))) > 2
     )
     assert errors.endswith(
         "Interrupted: nothing half-written was left behind. What is finished is in the checkpoint; "

@@ -195,15 +195,13 @@ def test_a_model_that_is_not_linear_is_chosen_trained_again_and_decided_about(
     assert "own model" not in offered
     page.click("#more > summary")
     assert page.is_visible("#regularisation-part")
-    page.select_option("#model", "extra-trees")
-    assert "extremely randomised trees predicts smokes" in page.get_attribute(
-        "#asking h1", "aria-label"
-    )
+    page.select_option("#model", "hist-gradient-boosting")
+    assert "boosted trees predicts smokes" in page.get_attribute("#asking h1", "aria-label")
     assert page.is_hidden("#regularisation-part")
     assert page.is_hidden("#correction-part")
     assert "trained again at a few budgets" in page.inner_text("#model-words")
     page.fill("#shadow-models", "20")
-    page.fill("#epsilon", "0.5:4:8")
+    page.fill("#epsilon", "1,4")
     page.click("#go")
     # Nothing is shown before it is measured; what is under way can be stopped.
     page.wait_for_selector("#skeleton:visible")
@@ -214,7 +212,7 @@ def test_a_model_that_is_not_linear_is_chosen_trained_again_and_decided_about(
     assert "noisy gradient descent" in report.inner_text("#look-mechanism")
     # Back in the question, the model is the one that was chosen.
     page.click("#ask-again")
-    page.wait_for_function("document.getElementById('model').value === 'extra-trees'")
+    page.wait_for_function("document.getElementById('model').value === 'hist-gradient-boosting'")
 
 
 def test_from_a_file_to_a_decision_by_mouse(

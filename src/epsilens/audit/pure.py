@@ -54,14 +54,14 @@ def pure_p_value(n_correct: ArrayLike, n_guesses: ArrayLike, epsilon: ArrayLike)
     return np.asarray(np.where(right <= 0, 1.0, impossible), dtype=np.float64)
 
 
-def pure_bounds(n_correct: ArrayLike, n_guesses: ArrayLike, *, level: float) -> FloatArray:
+def pure_bounds(n_correct: ArrayLike, n_guesses: ArrayLike, *, level: ArrayLike) -> FloatArray:
     """Return the largest ε that so many right guesses refute (P3 Eq. 1).
 
     Parameters
     ----------
     n_correct, n_guesses : int or array of int
         Right guesses, and all guesses; abstentions do not count.
-    level : float in (0, 1)
+    level : float or array, in (0, 1)
         The accepted probability of a bound above the truth, for each pair by itself.
 
     Returns

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import math
+import textwrap
 from collections.abc import Iterable, Mapping
+from functools import cache
+from itertools import pairwise
 from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
 from pydantic import (
@@ -202,9 +206,43 @@ def _tidy_schema(schema: dict[str, Any], model: type[BaseModel]) -> None:
     # The docstring of the class, not of the schema: pydantic before 2.10 writes it there only afterwards.
     text = inspect.cleandoc(model.__doc__ or "")
     schema["description"] = text.partition("\n\nExamples")[0].replace("\n", " ")
-    for field in schema["properties"].values():
+    words = field_words(model)
+    for name, field in schema["properties"].items():
         field.pop("title", None)
-        field["description"] = field["description"].replace("\n", " ")
+        # What is computed has the docstring of its function.
+        field["description"] = (words.get(name) or field["description"]).replace("\n", " ")
+
+
+def field_words(model: type[BaseModel]) -> dict[str, str]:
+    """Return what is said below the fields of a model.
+
+    It is read in the source, and only when a schema is asked for: for all models that takes a while.
+
+    Examples
+    --------
+    >>> field_words(Provenance)["method"]
+    'The method that was asked for or used.'
+    """
+    found: dict[str, str] = {}
+    for kind in reversed(model.__mro__):
+        if issubclass(kind, Part):
+            found |= _own_field_words(kind)
+    return found
+
+
+@cache
+def _own_field_words(model: type[BaseModel]) -> dict[str, str]:
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    assert isinstance(tree, ast.ClassDef)  # noqa: S101
+    return {
+        field.target.id: inspect.cleandoc(said.value.value)
+        for field, said in pairwise(tree.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(said, ast.Expr)
+        and isinstance(said.value, ast.Constant)
+        and isinstance(said.value.value, str)
+    }
 
 
 class Part(BaseModel):
@@ -221,7 +259,6 @@ class Part(BaseModel):
         frozen=True,
         extra="forbid",
         hide_input_in_errors=True,
-        use_attribute_docstrings=True,
         json_schema_serialization_defaults_required=True,
         json_schema_extra=_tidy_schema,
         # pydantic before 2.10 warns of the key `model_epsilon`.

@@ -107,12 +107,17 @@ class Reports:
         h = self.loss.mean(s)
         if self.loss.n_outputs == 1:
             # q = P₀c + (P₁c − P₀c) σ(s), and −∂ log q/∂s without a difference of near numbers.
-            no, yes = self.correction[0, codes, None], self.correction[1, codes, None]
-            result: FloatArray = h * (1.0 - h) * (no - yes) / (no + (yes - no) * h)
+            no, apart = (
+                table.take(codes)[:, None]
+                for table in (self.correction[0], self.correction[0] - self.correction[1])
+            )
+            result: FloatArray = h * (1.0 - h) * apart / (no - apart * h)
         else:
             chances = self.correction.T[codes]  # (n, K): P[m, c] of the report c
             mixed = np.einsum("nm,nm->n", h, chances)
             result = h * (1.0 - chances / mixed[:, None])
+        if (self.class_weights == 1.0).all():
+            return result
         return result * self.class_weights[codes, None]
 
     def curvatures(self, s: FloatArray, y: FloatArray) -> FloatArray:

@@ -111,10 +111,12 @@ class RealisedRuns:
         """Whether every objective has one minimum."""
         return not self.records.reports
 
-    def _corrected(self, rows: slice, n_runs: int) -> Iterator[tuple[NDArray[np.intp], Reports]]:
+    def _corrected(
+        self, rows: slice, n_runs: int
+    ) -> Iterator[tuple[NDArray[np.intp] | slice, Reports]]:
         """Yield the places of some records in every run, flat, with the loss of their part."""
         if self.records.part is None:
-            yield np.arange((rows.stop - rows.start) * n_runs), self.records.reports[0]
+            yield slice(None), self.records.reports[0]
             return
         part = np.repeat(self.records.part[rows], n_runs)
         for number, reports in enumerate(self.records.reports):
@@ -162,21 +164,25 @@ class RealisedRuns:
                 np.moveaxis(records.outside.predict(theta, rows), 2, 1),
             )
 
-    def _labels_of(self, rows: slice, n_runs: int) -> tuple[FloatArray, IntArray]:
-        """Return the labels of some of the group's records in every run, flat, and their codes."""
+    def _codes_of(self, rows: slice, n_runs: int) -> IntArray:
+        """Return the labels of some of the group's records in every run, flat, as positions."""
+        if self.labels is not None:
+            return self.labels[rows].ravel()
+        return np.repeat(self.records.codes[self.records.members[rows]], n_runs)
+
+    def _labels_of(self, rows: slice, codes: IntArray, n_runs: int) -> FloatArray:
+        """Return the same labels as the loss sees them."""
         records = self.records
         if self.labels is not None:
-            codes = self.labels[rows].ravel()
-            return records.domain[codes], codes
-        members = records.members[rows]
-        return np.repeat(records.y[members], n_runs), np.repeat(records.codes[members], n_runs)
+            return records.domain[codes]
+        return np.repeat(records.y[records.members[rows]], n_runs)
 
     def _member_weights(self, rows: slice, codes: IntArray, n_runs: int) -> FloatArray:
-        """Return the weight of some of the group's records in every run, flat."""
-        weights = np.repeat(self.records.weights[self.records.members[rows]], n_runs)
+        """Return the weight of some of the group's records, (c, D), or (c, 1) if all runs share it."""
+        weights = self.records.weights[self.records.members[rows], None]
         if self.class_weights is not None:
-            run = np.tile(np.arange(n_runs), len(codes) // n_runs)
-            weights = weights * self.class_weights[codes, run]
+            own = codes.reshape(-1, n_runs)
+            weights = weights * self.class_weights[own, np.arange(n_runs)]
         return weights
 
     def _other_weights(self, rows: NDArray[np.intp], n_runs: int) -> FloatArray:
@@ -197,15 +203,15 @@ class RealisedRuns:
         run = np.arange(D)
         for rows, s in self._drawn(theta):
             flat = s.reshape(-1, K)
-            y, codes = self._labels_of(rows, D)
+            codes = self._codes_of(rows, D)
             if not records.reports:
-                slopes = problem.loss.slope(flat, y)
+                slopes = problem.loss.slope(flat, self._labels_of(rows, codes, D))
             else:
                 slopes = np.empty_like(flat)
                 for place, reports in self._corrected(rows, D):
                     slopes[place] = reports.reported_slopes(flat[place], codes[place])
-            slopes = slopes * self._member_weights(rows, codes, D)[:, None]
-            shaped = slopes.reshape(-1, D, K)
+            shaped = slopes.reshape(-1, D, K) * self._member_weights(rows, codes, D)[:, :, None]
+            slopes = shaped.reshape(-1, K)
             total += records.inside.pull(np.moveaxis(shaped, 2, 1), rows)
             if V > 1:
                 place = (self.values[rows].astype(np.intp) * D + run).ravel()
@@ -232,12 +238,13 @@ class RealisedRuns:
         blocks = records.alternatives.blocks
         for rows, s in first._drawn(theta[:, None]):
             flat = s.reshape(-1, K)
-            y, codes = first._labels_of(rows, 1)
+            codes = first._codes_of(rows, 1)
+            y = first._labels_of(rows, codes, 1)
             bend = problem.loss.curvature(flat)
             for place, reports in first._corrected(rows, 1) if records.reports else ():
                 every = reports.curvatures(flat[place], y[place])
-                bend[place] = every[np.arange(len(place)), codes[place]]
-            bend = bend * first._member_weights(rows, codes, 1)[:, None, None]
+                bend[place] = every[np.arange(len(every)), codes[place]]
+            bend = bend * first._member_weights(rows, codes, 1)[:, :, None]
             features = records.inside.block(rows) + blocks[first.values[rows, 0]]
             total += Design.plain(features).gram(bend)
         for rows, chosen, s in first._rest(theta[:, None]):

@@ -24,6 +24,9 @@ from epsilens.errors import BudgetExceededError, InputError, setting
 # Relative error of one operation or one special function in double precision, rounded up.
 _ROUNDING = 8.0 * sys.float_info.epsilon
 
+# How closely a root is found, before what rounds to the safe side.
+_ROOT = 1e-12
+
 
 @dataclass(frozen=True)
 class GaussianRelease:
@@ -127,19 +130,16 @@ def epsilon_of_rho(rho: float, delta: float) -> float:
 
     Notes
     -----
-    Balle and Wang (2018), Theorem 8, by `dp_accounting.gaussian_mechanism`. Several Gaussian
-    releases with budgets that sum to ρ together have exactly the same privacy curve.
+    Balle and Wang (2018), Theorem 8, with the steps of `dp_accounting.gaussian_mechanism`. Several
+    Gaussian releases with budgets that sum to ρ together have exactly the same privacy curve.
 
     Examples
     --------
     >>> round(epsilon_of_rho(0.5, 1e-6), 3)
     4.887
     """
-    from dp_accounting.gaussian_mechanism import get_epsilon_gaussian
-
     width = 1.0 / math.sqrt(2.0 * as_positive(rho, name="rho"))
-    with np.errstate(divide="ignore"):  # log 0 on the way to the root
-        near = float(get_epsilon_gaussian(width, as_share(delta, name="delta")))
+    near = _epsilon_of_width(width, as_share(delta, name="delta"))
     epsilon, step = near, max(near * _ROUNDING, 1e-30)
     while _delta_upper_bound(epsilon, rho) > delta:
         epsilon, step = near + step, 2.0 * step
@@ -169,15 +169,56 @@ def rho_of_epsilon(epsilon: float, delta: float) -> float:
     >>> round(rho_of_epsilon(1.0, 1e-6), 5)
     0.02801
     """
-    from dp_accounting.gaussian_mechanism import get_sigma_gaussian
-
     level, share = as_positive(epsilon, name="epsilon"), as_share(delta, name="delta")
-    with np.errstate(divide="ignore"):
-        near = 1.0 / (2.0 * float(get_sigma_gaussian(level, share)) ** 2)
+    near = 1.0 / (2.0 * _width_of_epsilon(level, share) ** 2)
     rho, step = near, _ROUNDING
     while epsilon_of_rho(rho, share) > level:
         rho, step = near * (1.0 - step), 2.0 * step
     return rho
+
+
+def _log_delta(width: float, epsilon: float) -> float:
+    """Return the log of the δ at which noise of so many sensitivities satisfies ε."""
+    from scipy.special import log_ndtr
+
+    middle = epsilon * width + 1.0 / (2.0 * width)
+    first, second = log_ndtr(1.0 / width - middle), epsilon + log_ndtr(-middle)
+    return float(first + np.log1p(-np.exp(second - first))) if second <= first else -math.inf
+
+
+def _epsilon_of_width(width: float, delta: float) -> float:
+    """Return the ε of noise of so many sensitivities, close to the exact one.
+
+    `dp_accounting.gaussian_mechanism` in the same steps, without the checks of SciPy's distributions.
+    """
+    from scipy.optimize import brentq
+
+    log_delta = np.log(delta)
+    with np.errstate(divide="ignore"):  # log 0 on the way to the root
+        if _log_delta(width, 0.0) < log_delta:
+            return 0.0
+        low, high = 0.0, 1.0
+        while _log_delta(width, high) > log_delta:
+            low, high = high, high * 10.0
+        return float(
+            brentq(lambda level: _log_delta(width, level) - log_delta, low, high, xtol=_ROOT)
+        )
+
+
+def _width_of_epsilon(epsilon: float, delta: float) -> float:
+    """Return how many sensitivities wide noise of ε is: the inverse of `_epsilon_of_width`."""
+    from scipy.optimize import brentq
+
+    log_delta = np.log(delta)
+    with np.errstate(divide="ignore"):
+        low, high = 0.1, 1.0
+        while _log_delta(low, epsilon) < log_delta:
+            low, high = low / 10.0, low
+        while _log_delta(high, epsilon) > log_delta:
+            low, high = high, high * 10.0
+        return float(
+            brentq(lambda width: _log_delta(width, epsilon) - log_delta, low, high, xtol=_ROOT)
+        )
 
 
 def _delta_upper_bound(epsilon: float, rho: float) -> float:

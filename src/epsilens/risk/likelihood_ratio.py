@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import chi2
+from scipy.special import chdtr, chdtrc
 
 from epsilens._types import BoolArray, FloatArray, SingleArray
 from epsilens._validate import as_choice, as_delta, as_share
@@ -79,9 +79,9 @@ def doubts_about_the_coins(membership: BoolArray) -> list[str]:
         away = counts - n_coins / 2.0
         uneven = (np.square(away) / (n_coins / 4.0)).sum()
         even = (np.square(np.abs(away) + 0.5) / (n_coins / 4.0)).sum()
-        if words and chi2.cdf(even, counts.size) < _LEVEL:
+        if words and chdtr(counts.size, even) < _LEVEL:
             doubts.append(f"the numbers of {words} are too even")
-        elif chi2.sf(uneven, counts.size) < _LEVEL:
+        elif chdtrc(counts.size, uneven) < _LEVEL:
             doubts.append(
                 f"the numbers of {words} are too uneven"
                 if words

@@ -325,31 +325,36 @@ def _choose(
         (n, _geometric(min(_FEWEST_GUESSES, n * n_judged), n * n_judged, 2.0**0.5))
         for n in _geometric(1, n_samples, 3.0).tolist()
     ]
+    # All are looked at together; where two prove as much, the one with fewer samples comes first.
+    samples = np.concatenate([np.full(guesses.size, n) for n, guesses in tried])
+    guesses = np.concatenate([guesses for _, guesses in tried])
+    n_bits = samples * n_judged
     best: tuple[Kind, int, int] = ("equal spreads", n_samples, n_samples * n_judged)
     best_bound = -1.0
     for kind in get_args(Kind):
-        first, second = (
-            _right_shares(
-                guess_rule(quarters[quarter], kind),
-                scores[1 - quarter :: 2],
-                membership[1 - quarter :: 2],
-                lowest,
-                [(n, guesses / (n * n_judged)) for n, guesses in tried],
+        one, other = (
+            np.concatenate(
+                _right_shares(
+                    guess_rule(quarters[quarter], kind),
+                    scores[1 - quarter :: 2],
+                    membership[1 - quarter :: 2],
+                    lowest,
+                    [(n, few / (n * n_judged)) for n, few in tried],
+                )
             )
             for quarter in (0, 1)
         )
-        for (n, guesses), one, other in zip(tried, first, second, strict=True):
-            n_bits = n * n_judged
-            bounds = _expected_bounds(
-                np.floor(0.5 * (one + other) * n_bits).astype(np.int64),
-                guesses,
-                n_bits=n_bits,
-                delta=delta,
-                level=level,
-            )
-            top = int(np.argmax(bounds))
-            if bounds[top] > best_bound:
-                best, best_bound = (kind, n, int(guesses[top])), float(bounds[top])
+        bounds = _expected_bounds(
+            np.floor(0.5 * (one + other) * n_bits).astype(np.int64),
+            guesses,
+            n_bits=n_bits,
+            delta=delta,
+            level=level,
+        )
+        top = int(np.argmax(bounds))
+        if bounds[top] > best_bound:
+            best = kind, int(samples[top]), int(guesses[top])
+            best_bound = float(bounds[top])
     return best
 
 
@@ -396,17 +401,16 @@ def _expected_bounds(
     n_correct: NDArray[np.int64],
     n_guesses: NDArray[np.int64],
     *,
-    n_bits: int,
+    n_bits: int | NDArray[np.int64],
     delta: float,
     level: float,
 ) -> FloatArray:
     """Return bounds that `refuted_epsilon` would about give, for many numbers of guesses at once."""
     if delta == 0.0:
         return pure_bounds(n_correct, n_guesses, level=_CAUTION * level)
-    left = _CAUTION * (level - n_bits * delta / 2.0)
-    found = (
-        pure_bounds(n_correct, n_guesses, level=left) if left > 0.0 else np.zeros(n_correct.size)
-    )
+    left = np.asarray(_CAUTION * (level - n_bits * delta / 2.0))
+    proved = pure_bounds(n_correct, n_guesses, level=np.maximum(left, np.finfo(np.float64).tiny))
+    found = np.where(left > 0.0, proved, 0.0)
     # No mean of binomial probabilities exceeds the largest one: `approximate_bound` has the
     # argument. What is left of the error falls with ε, so that halving finds where it is used up.
     low, high = np.zeros(n_correct.size), np.full(n_correct.size, _LARGEST_EPSILON)

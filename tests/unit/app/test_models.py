@@ -132,7 +132,7 @@ def test_what_does_not_fit_is_refused_at_once(
 def test_a_cost_that_was_cancelled_goes_on_with_its_trainings(
     visitor: Any, csv_bytes: bytes
 ) -> None:
-    study = visitor.study(csv_bytes, model="random-forest", epsilon="1,8")
+    study = visitor.study(csv_bytes, model="hist-gradient-boosting", epsilon="1,8")
     address = f"/api/studies/{study['id']}"
     job = visitor.json("POST", f"{address}/jobs", {"kind": "cost"}, status=202)
     kept = visitor.service.store.cost_checkpoint(study["id"])

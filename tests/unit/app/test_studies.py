@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -366,12 +367,22 @@ def test_another_table_holds_the_test_data(
     ],
 )
 def test_who_is_trusted_and_the_model_say_what_is_compared(
-    csv_bytes: bytes, tmp_path: Any, question: dict[str, object], curves: int, words: str | None
+    csv_bytes: bytes,
+    tmp_path: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    question: dict[str, object],
+    curves: int,
+    words: str | None,
 ) -> None:
+    from sklearn import ensemble
+
     from epsilens.app.engine import Engine
     from epsilens.app.pictures import decide_on
     from epsilens.app.questions import Question
 
+    # What is compared does not depend on how many trees a forest has.
+    small = partial(ensemble.ExtraTreesClassifier, n_estimators=5)
+    monkeypatch.setattr(ensemble, "ExtraTreesClassifier", small)
     path = tmp_path / "survey.csv"
     path.write_bytes(csv_bytes)
     few = Question(label="smokes", drop=["town"], epsilon="1,4", shadow_models=20, **question)

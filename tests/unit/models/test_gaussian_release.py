@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from dp_accounting import gaussian_mechanism
 from scipy.stats import kstest, norm
 
 from epsilens.errors import InputError
+from epsilens.models import gaussian_release
 from epsilens.models.gaussian_release import GaussianRelease, epsilon_of_rho, rho_of_epsilon
 
 
@@ -82,6 +84,26 @@ def test_conversions_round_towards_privacy():
         # Each number serves as an ε and as a ρ.
         assert exact_delta(value, rho_of_epsilon(value, delta)) <= delta
         assert exact_delta(epsilon_of_rho(value, delta), value) <= delta
+
+
+def test_conversions_begin_where_dp_accounting_ends():
+    """Bit for bit, and with its refusals: what is drawn with a seed must not depend on who looks for the root."""
+    rng = np.random.default_rng(1)
+
+    def found(convert, *numbers):
+        with np.errstate(all="ignore"):
+            try:
+                return float(convert(*numbers))
+            except (ValueError, ZeroDivisionError) as refused:
+                return repr(refused)
+
+    for _ in range(200):
+        width, epsilon = math.exp(rng.uniform(-5, 8)), math.exp(rng.uniform(-7, 5))
+        delta = math.exp(rng.uniform(-40, -0.5))
+        here = found(gaussian_release._epsilon_of_width, width, delta)
+        assert here == found(gaussian_mechanism.get_epsilon_gaussian, width, delta)
+        here = found(gaussian_release._width_of_epsilon, epsilon, delta)
+        assert here == found(gaussian_mechanism.get_sigma_gaussian, epsilon, delta)
 
 
 def test_the_homework_s_noise_has_the_known_exact_epsilon():
