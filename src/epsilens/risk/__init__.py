@@ -15,6 +15,8 @@ from epsilens._lazy import lazy_exports
 if TYPE_CHECKING:
     from epsilens.mechanisms._advantage import inference_ceiling
     from epsilens.models.dp_sgd_settings import DPSGDSettings
+    from epsilens.risk.attack_methods import Rmia
+    from epsilens.risk.compared import AttackEnvelope, attack_membership, strongest_attack
     from epsilens.risk.equivalent import equivalent_epsilon
     from epsilens.risk.likelihood_ratio import lira
     from epsilens.risk.logits import scores_from_logits, scores_from_margins
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "AttackEnvelope",
     "AttackStudy",
     "BalancedAccuracy",
     "DPSGDSettings",
@@ -38,22 +41,27 @@ __all__ = [
     "NullOfMaximum",
     "ProvenEpsilon",
     "RiskCurve",
+    "Rmia",
     "ShadowEnsemble",
     "TorchTraining",
+    "attack_membership",
     "equivalent_epsilon",
     "inference_ceiling",
     "lira",
     "null_of_maximum",
     "scores_from_logits",
     "scores_from_margins",
+    "strongest_attack",
 ]
 
-# `lira` is not in a module of its own name: the import system would put the module in its place.
+# Functions are not in modules of their own names: the import system would put the module in its place.
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "epsilens.models.dp_sgd_settings": ["DPSGDSettings"],
         "epsilens.mechanisms._advantage": ["inference_ceiling"],
+        "epsilens.risk.attack_methods": ["Rmia"],
+        "epsilens.risk.compared": ["AttackEnvelope", "attack_membership", "strongest_attack"],
         "epsilens.risk.equivalent": ["equivalent_epsilon"],
         "epsilens.risk.likelihood_ratio": ["lira"],
         "epsilens.risk.logits": ["scores_from_logits", "scores_from_margins"],

@@ -230,16 +230,33 @@ def quarter_moments(
     four Moments in one array
         Groups 0 and 2 are the one half of the models, 1 and 3 the other.
     """
+    return np.stack(
+        [side_moments(scores[place::4], membership[place::4], lowest) for place in range(4)]
+    )
+
+
+def side_moments(
+    scores: NDArray[np.floating], membership: BoolArray, lowest: FloatArray
+) -> Moments:
+    """Return the sums of some models, (2, 3, n_samples): in and out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> seen = np.array([[True], [False], [False]])
+    >>> side_moments(np.array([[5.0], [2.0], [1.0]]), seen, np.array([1.0]))[..., 0]
+    array([[ 1.,  4., 16.],
+           [ 2.,  1.,  1.]])
+    """
     n_models, n_samples = scores.shape
-    found = np.empty((4, 2, 3, n_samples))
-    for quarter in range(4):
-        for block in column_blocks(-(-n_models // 4), n_samples):
-            above = scores[quarter::4, block] - lowest[block]
-            inside = membership[quarter::4, block]
-            for side, chosen in enumerate((inside, ~inside)):
-                own = above * chosen
-                squares = np.einsum("ij,ij->j", own, own)
-                found[quarter, side][:, block] = chosen.sum(axis=0), own.sum(axis=0), squares
+    found = np.empty((2, 3, n_samples))
+    for block in column_blocks(max(n_models, 1), n_samples):
+        above = scores[:, block] - lowest[block]
+        inside = membership[:, block]
+        for side, chosen in enumerate((inside, ~inside)):
+            own = above * chosen
+            squares = np.einsum("ij,ij->j", own, own)
+            found[side][:, block] = chosen.sum(axis=0), own.sum(axis=0), squares
     return found
 
 
