@@ -71,9 +71,7 @@ def lira(models: Models, number: int, *, online: bool, **settings: object) -> np
 def rmia(models: Models, number: int, **settings: object) -> np.ndarray:
     """Return what RmiaAttack says of each record of one target model; all records are the population."""
     columns = {"user_id": np.arange(len(models.labels)), "score_orig": models.target[number]}
-    for index, (answers, seen) in enumerate(
-        zip(models.shadow, models.shadow_members, strict=True)
-    ):
+    for index, (answers, seen) in enumerate(zip(models.shadow, models.shadow_members, strict=True)):
         columns[f"score_ref_{index}"] = answers
         columns[f"member_ref_{index}"] = seen
     frame = pd.DataFrame(columns)
@@ -101,6 +99,7 @@ ATTACKS = {
     "LiRA offline, mean spread out": (lira, {"online": False, "std_dev_type": "shadows_out"}),
     "RMIA online": (rmia, {"online": True, "num_reference_models": 64}),
     "RMIA offline": (rmia, {"online": False}),
+    "RMIA offline, 16 models": (rmia, {"online": False, "num_reference_models": 16}),
 }
 
 

@@ -95,7 +95,7 @@ class KnownModels:
         """Return the normal distribution of each record in or out."""
         return fit_normal(
             self.moments[0 if inside else 1],
-            per_sample=len(self.scores) >= _ENOUGH_FOR_OWN_SPREAD,
+            per_sample=has_own_spreads(len(self.scores)),
         )
 
     @cached_property
@@ -114,6 +114,11 @@ class KnownModels:
             total = np.where(chosen, chances, 0.0).sum(axis=0)
             found[block] = np.where(n_chosen > 0, total / np.maximum(n_chosen, 1), np.nan)
         return found
+
+
+def has_own_spreads(n_known: int) -> bool:
+    """Return whether each record has a spread of its own in the plain likelihood ratio."""
+    return n_known >= _ENOUGH_FOR_OWN_SPREAD
 
 
 def prior_of_variances(variances: FloatArray, freedom: FloatArray) -> tuple[float, float]:

@@ -23,9 +23,10 @@ from epsilens.risk.attack_methods import (
     Lira,
     Quantile,
     Rmia,
+    has_own_spreads,
     without_rounding,
 )
-from epsilens.risk.likelihood_ratio import attack_result, checked_scores, lira
+from epsilens.risk.likelihood_ratio import attack_result, checked_scores
 from epsilens.risk.membership_attack import (
     HeldOutScores,
     MembershipAttack,
@@ -132,8 +133,7 @@ def attack_membership(
     *Validity.* Given all scores and the memberships of the known half, the memberships of the other half are
     independent fair coins if nothing leaks. The methods use nothing else, so that every bound of `lira` holds for
     them. The two directions are independent for methods that learn from outsiders only (up to small terms) and
-    for "rmia". For the others the null distribution of the largest rate is bounded, except for "lira-online",
-    where it is simulated.
+    for "rmia". For the others the null distribution of the largest rate is bounded, where `lira` simulates it.
 
     *Combination.* See `epsilens.risk.attack_methods.Combined`.
 
@@ -168,14 +168,14 @@ def _attack(
     delta: float,
     confidence: float,
     proof: ProvenEpsilon | None = None,
-    is_simulated: bool = True,
+    warns: bool = True,
 ) -> MembershipAttack:
     """Return the result of one method on scores that were checked."""
-    if isinstance(method, Lira) and (is_simulated or not method.online):
-        return lira(values, members, online=method.online, delta=delta, confidence=confidence)
-    variance: Literal["shrunk", "none"] = (
-        "none" if isinstance(method, Rmia | Combined) else "shrunk"
-    )
+    variance: Literal["fixed", "per-sample", "shrunk", "none"] = "shrunk"
+    if isinstance(method, Lira):
+        variance = "per-sample" if has_own_spreads(len(values) // 2) else "fixed"
+    elif isinstance(method, Rmia | Combined):
+        variance = "none"
     return attack_result(
         values,
         members,
@@ -188,6 +188,7 @@ def _attack(
         confidence=confidence,
         proof=proof,
         most_simulations=_MOST_EXCHANGES,
+        warns=warns,
     )
 
 
@@ -370,7 +371,7 @@ def strongest_attack(
             delta=at_delta,
             confidence=share,
             proof=proof,
-            is_simulated=False,
+            warns=not attacks,
         )
         proof = attacks[name].proof
     rates = {name: attack.tpr_at_fpr(rate) for name, attack in attacks.items()}

@@ -251,6 +251,7 @@ def attack_result(
     confidence: float,
     proof: ProvenEpsilon | None = None,
     most_simulations: int = 200,
+    warns: bool = True,
 ) -> MembershipAttack:
     """Return what a method found, beside what chance would have found and what is proven.
 
@@ -273,6 +274,8 @@ def attack_result(
         The bound on ε if it was found already: it does not depend on the method.
     most_simulations : int
         Studies that are simulated at most.
+    warns : bool
+        Whether samples that cannot be judged and coins that are not fair give a warning.
     """
     share = confidence
     n_samples = values.shape[1]
@@ -296,11 +299,13 @@ def attack_result(
     said = held_out.too_few_models()
     if said:
         assumptions.append(said)
-        Note(
+        few = Note(
             "few-shadow-models",
             f"{said}: their success rates rest on fewer models or are NaN. Train more models.",
             "membership",
-        ).warn(ApproximationWarning, stacklevel=2)
+        )
+        if warns:
+            few.warn(ApproximationWarning, stacklevel=3)
     doubts = doubts_about_the_coins(members)
     # Without coins nothing is proven but what is true of any attack.
     least, most = 0.0, 1.0
@@ -319,11 +324,13 @@ def attack_result(
             "lower bound of the balanced accuracy is left out",
             *assumptions[len(_FAIR) :],
         ]
-        Note(
+        unfair = Note(
             "unfair-coins",
             f"{said}. Lower bounds are 0, which says nothing. Draw every model's membership of every sample by "
             "a fair coin of its own.",
-        ).warn(ApproximationWarning, stacklevel=2)
+        )
+        if warns:
+            unfair.warn(ApproximationWarning, stacklevel=3)
     else:
         if null == "redrawn coins":
             simulated = _simulated_maxima(
