@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +15,7 @@ from scipy.stats import binom
 
 from epsilens._types import BoolArray, FloatArray, SingleArray
 from epsilens._validate import as_choice, as_count, as_delta, as_share
-from epsilens.errors import InputError, InputTypeError, setting
+from epsilens.errors import ApproximationWarning, InputError, InputTypeError, setting
 from epsilens.risk.attack_methods import (
     AttackMethod,
     Bavaria,
@@ -404,6 +405,42 @@ def strongest_attack(
         confidence=share,
         attacks=attacks,
     )
+
+
+MOST_COMPARED = 2_000
+"""Records on which methods are compared in a study at most: learning takes time, and more say nothing new."""
+
+
+def comparison_numbers(
+    scores: NDArray[np.floating], membership: BoolArray, *, confidence: float, seed: int
+) -> dict[str, Any]:
+    """Return what a cell says about the method chosen beforehand and about the strongest of all.
+
+    Parameters
+    ----------
+    scores, membership : array, (n_models, n_samples)
+    confidence : float in (0, 1)
+    seed : int
+        Seed of the records, where there are more than `MOST_COMPARED`.
+    """
+    if scores.shape[1] > MOST_COMPARED:
+        drawn = np.random.default_rng(seed).permutation(scores.shape[1])[:MOST_COMPARED]
+        chosen = np.sort(drawn)
+        scores, membership = scores[:, chosen], membership[:, chosen]
+    with warnings.catch_warnings():
+        # The attack of the paper has warned already.
+        warnings.simplefilter("ignore", ApproximationWarning)
+        found = strongest_attack(scores, membership, confidence=confidence, seed=seed)
+    beforehand = chosen_beforehand(*scores.shape)
+    return {
+        "attack_method": beforehand,
+        "attack_tpr_at_fpr_0_01": found.tpr_by_method[beforehand],
+        "envelope_method": found.method,
+        "envelope_tpr_at_fpr_0_01": found.tpr,
+        "envelope_tpr_low": found.tpr_low,
+        "envelope_tpr_high": found.tpr_high,
+        "envelope_p_value": found.p_value,
+    }
 
 
 def simultaneous_interval(

@@ -60,6 +60,7 @@ from epsilens.risk.any_shadows import (
     settled_plan,
     shadow_store,
 )
+from epsilens.risk.compared import comparison_numbers
 from epsilens.risk.holder import Holder
 from epsilens.risk.likelihood_ratio import lira
 from epsilens.risk.membership_attack import MembershipAttack
@@ -265,9 +266,12 @@ class AttackStudy(FittedModel):
                 is_corrected=is_corrected,
                 groups=[*masks.values()],
             )
-        attacks, guesses, accuracies = [], [], []
+        attacks, compared, guesses, accuracies = [], [], [], []
         for outcome in shadows.outcomes():
             attacks.append(lira(outcome.scores, outcome.members, online=online, confidence=level))
+            compared.append(
+                comparison_numbers(outcome.scores, outcome.members, confidence=level, seed=seed)
+            )
             if outcome.inside is not None and outcome.outside is not None:
                 guesses.append([(outcome.inside, outcome.outside), *outcome.groups])
             accuracies.append(float(outcome.accuracy.mean()))
@@ -296,8 +300,8 @@ class AttackStudy(FittedModel):
         held = [_held(holder, asked, e) for e in range(len(asked.epsilons))]
         places = {e: place for place, e in enumerate(attacked)}
         measured = [
-            {"accuracy": accuracy, **membership_numbers(attack)}
-            for accuracy, attack in zip(accuracies, attacks, strict=True)
+            {"accuracy": accuracy, **membership_numbers(attack), **others}
+            for accuracy, attack, others in zip(accuracies, attacks, compared, strict=True)
         ]
         cells = [
             RiskCell(
@@ -469,6 +473,9 @@ class AttackStudy(FittedModel):
                     epsilon_lower_bound=attack.epsilon_lower_bound,
                     noise_multiplier=calibration.noise_multiplier,
                     **membership_numbers(attack),
+                    **comparison_numbers(
+                        outcome.scores, outcome.members, confidence=level, seed=seed
+                    ),
                 )
             )
         settings = {
