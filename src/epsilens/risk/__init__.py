@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from epsilens.risk.compared import AttackEnvelope, attack_membership, strongest_attack
     from epsilens.risk.equivalent import equivalent_epsilon
     from epsilens.risk.likelihood_ratio import lira
-    from epsilens.risk.logits import scores_from_logits, scores_from_margins
+    from epsilens.risk.logits import (
+        scores_from_logits,
+        scores_from_margins,
+        scores_from_residuals,
+    )
     from epsilens.risk.membership_attack import (
         BalancedAccuracy,
         MembershipAttack,
@@ -51,6 +55,7 @@ __all__ = [
     "null_of_maximum",
     "scores_from_logits",
     "scores_from_margins",
+    "scores_from_residuals",
     "strongest_attack",
 ]
 
@@ -64,7 +69,11 @@ __getattr__, __dir__ = lazy_exports(
         "epsilens.risk.compared": ["AttackEnvelope", "attack_membership", "strongest_attack"],
         "epsilens.risk.equivalent": ["equivalent_epsilon"],
         "epsilens.risk.likelihood_ratio": ["lira"],
-        "epsilens.risk.logits": ["scores_from_logits", "scores_from_margins"],
+        "epsilens.risk.logits": [
+            "scores_from_logits",
+            "scores_from_margins",
+            "scores_from_residuals",
+        ],
         "epsilens.risk.membership_attack": [
             "BalancedAccuracy",
             "MembershipAttack",

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from epsilens.document import Provenance, RiskCell, RiskDocument
+from epsilens.document.sentences import strongest_sentences
 from epsilens.errors import InputError
 from epsilens.risk import AttackEnvelope, strongest_attack
-from epsilens.risk.compared import simultaneous_interval, surest_p_value
+from epsilens.risk.compared import comparison_numbers, simultaneous_interval, surest_p_value
 from epsilens.risk.membership_attack import HeldOutScores
+from epsilens.risk.result import risk_frame
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*too few models")
 QUICK = ("lira", "lira-online", "bavaria", "rmia")
@@ -126,3 +129,30 @@ def test_no_method_is_refused():
     rng = np.random.default_rng(0)
     with pytest.raises(InputError, match="at least one method"):
         strongest_attack(rng.normal(size=(8, 9)), rng.random((8, 9)) < 0.5, methods=[])
+
+
+def test_a_study_reports_the_choice_made_beforehand_and_the_strongest_of_all():
+    rng = np.random.default_rng(3)
+    membership = rng.random((20, 2_300)) < 0.5
+    scores = 0.5 * membership + rng.normal(size=(20, 2_300))
+    found = comparison_numbers(scores, membership, confidence=0.95, seed=0)
+    assert found["attack_method"] == "combined"
+    assert found["envelope_tpr_at_fpr_0_01"] >= found["attack_tpr_at_fpr_0_01"] > 0.01
+    assert found["envelope_tpr_low"] <= found["envelope_tpr_at_fpr_0_01"]
+    assert found["envelope_tpr_high"] >= found["envelope_tpr_at_fpr_0_01"]
+    assert found["envelope_p_value"] < 0.001
+    cell = RiskCell(epsilon=1.0, mechanism="rr", **found)
+    document = RiskDocument(
+        provenance=Provenance(method="shadow models", settings={"confidence": 0.95}),
+        n_models=20,
+        n_targets=2_300,
+        cells=[cell],
+    )
+    (sentence,) = strongest_sentences(document, cell)
+    assert cell.envelope_method in sentence
+    beaten = cell.model_copy(update={"tpr_at_fpr_0_01": 0.9})
+    assert strongest_sentences(document, beaten) == []
+    assert strongest_sentences(document, cell.model_copy(update={"envelope_p_value": 0.3})) == []
+    frame = risk_frame(document)
+    assert frame["envelope_method"].tolist() == [cell.envelope_method]
+    assert frame["envelope_tpr_low"].dtype == np.float64
