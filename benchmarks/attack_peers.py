@@ -263,7 +263,7 @@ def summary(rows: Sequence[Row]) -> list[dict]:
     for table, model in dict.fromkeys((row.table, row.model) for row in rows):
         here = [row for row in rows if (row.table, row.model) == (table, model)]
         ours = next(row for row in here if (row.method, row.outputs) == (AUTO, AS_THEY_ARE))
-        here = [row for row in here if row.library != "epsilens"] + [ours]
+        here = [ours, *(row for row in here if row.library != "epsilens")]
         for library in dict.fromkeys(row.library for row in here):
             row = best(here, library)
             difference = mean_and_error(np.subtract(ours.tpr_1, row.tpr_1))

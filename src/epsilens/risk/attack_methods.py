@@ -165,6 +165,15 @@ def prior_of_variances(variances: FloatArray, freedom: FloatArray) -> tuple[floa
 
 
 _HEAVIEST = 1e4
+"""Half the largest weight of a prior: beyond, all records have the same variance."""
+
+
+def _fitted_prior(around: FloatArray, freedom: FloatArray) -> tuple[float, float]:
+    """Return the prior of the variances behind squared deviations, of the records whose scores move."""
+    moves = (freedom > 0.0) & (around > 1e-12 * around.max(initial=0.0))
+    if not moves.any():
+        return 2.0 * _HEAVIEST, 1.0
+    return prior_of_variances(around[moves] / freedom[moves], freedom[moves])
 
 
 def _inverse_trigamma(value: float) -> float:
@@ -204,10 +213,7 @@ def shrunk_fit(moments: Moments) -> Shrunk:
     n_out, sum_out, around_out = around_mean(moments[1])
     freedom = np.maximum(n_in - 1.0, 0.0) + np.maximum(n_out - 1.0, 0.0)
     around = around_in + around_out
-    moves = (freedom > 0.0) & (around > 1e-12 * around.max(initial=0.0))
-    weight, centre = 2.0 * _HEAVIEST, 1.0
-    if moves.any():
-        weight, centre = prior_of_variances(around[moves] / freedom[moves], freedom[moves])
+    weight, centre = _fitted_prior(around, freedom)
     variance = (weight * centre + around) / (weight + freedom)
     spread = np.sqrt(variance)
     noise = 1.0 / np.maximum(n_in, 1.0) + 1.0 / np.maximum(n_out, 1.0)
@@ -264,12 +270,8 @@ def shrunk_ratio(known: KnownModels, *, online: bool) -> Evidence:
     fit = known.shrunk
     if not online:
         n_out, sum_out, around_out = around_mean(known.moments[1])
-        moves = (n_out >= 2.0) & (around_out > 1e-12 * around_out.max(initial=0.0))
-        weight, centre = 2.0 * _HEAVIEST, 1.0
-        if moves.any():
-            freedom = n_out[moves] - 1.0
-            weight, centre = prior_of_variances(around_out[moves] / freedom, freedom)
         freedom = np.maximum(n_out - 1.0, 0.0)
+        weight, centre = _fitted_prior(around_out, freedom)
         spread = np.sqrt((weight * centre + around_out) / (weight + freedom))
         spread *= np.sqrt(1.0 + 1.0 / np.maximum(n_out, 1.0))
         mean = np.where(n_out >= 1.0, sum_out / np.maximum(n_out, 1.0), np.nan)
@@ -543,13 +545,8 @@ def predicted_distance(known: KnownModels, *, seed: int = 0) -> Evidence:
     weight = n_out * (1.0 - own) / (n_out * (1.0 - own) + own)
     centre = predicted + weight * (np.where(seen, mean_out, predicted) - predicted)
     share = own * wide
-    moves = (freedom > 0.0) & (around_out > 1e-12 * around_out.max(initial=0.0))
-    prior = 2.0 * _HEAVIEST
-    if moves.any():
-        prior, scale = prior_of_variances(
-            (around_out / share)[moves] / freedom[moves], freedom[moves]
-        )
-        share = share * scale
+    prior, scale = _fitted_prior(around_out / share, freedom)
+    share = share * scale
     variance = (prior * share + around_out) / (prior + freedom)
     variance = variance + (1.0 - weight) * (1.0 - own) * wide
     spread = np.sqrt(variance)

@@ -407,8 +407,8 @@ def strongest_attack(
     )
 
 
-MOST_COMPARED = 2_000
-"""Records on which methods are compared in a study at most: learning takes time, and more say nothing new."""
+MOST_COMPARED = 100_000
+"""Pairs of model and record on which methods are compared in a study at most: learning takes time."""
 
 
 def comparison_numbers(
@@ -421,11 +421,12 @@ def comparison_numbers(
     scores, membership : array, (n_models, n_samples)
     confidence : float in (0, 1)
     seed : int
-        Seed of the records, where there are more than `MOST_COMPARED`.
+        Seed of the records, where there are more pairs than `MOST_COMPARED`.
     """
-    if scores.shape[1] > MOST_COMPARED:
-        drawn = np.random.default_rng(seed).permutation(scores.shape[1])[:MOST_COMPARED]
-        chosen = np.sort(drawn)
+    n_models, n_samples = scores.shape
+    most = max(MOST_COMPARED // n_models, 1)
+    if n_samples > most:
+        chosen = np.sort(np.random.default_rng(seed).permutation(n_samples)[:most])
         scores, membership = scores[:, chosen], membership[:, chosen]
     with warnings.catch_warnings():
         # The attack of the paper has warned already.
