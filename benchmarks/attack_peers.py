@@ -305,8 +305,8 @@ def markdown(rows: Sequence[Row], about: dict) -> str:
         f"{about['shadows']} shadow models and {about['targets']} target models for each table and model, each trained on a random "
         "half; means over the targets ± standard errors, which leave out what other shadow models would change. Everybody is "
         "given the same answers of the same models. TPR: share of the members found at 1 % or 0.1 % false positives. "
-        "Outputs: a forest's probabilities as they are, or with 0 and 1 replaced by half a vote; this script does that, no "
-        "library does it by itself. Seconds are processor time without training, and no race: ours are those of one call that "
+        "Outputs: a forest's probabilities as they are, or with 0 and 1 replaced by half a vote; this script does that; of the "
+        "libraries only our methods beside plain LiRA do it by themselves. Seconds are processor time without training, and no race: ours are those of one call that "
         f"judges all {2 * about['shadows']} models and finds the null distribution and the bound on ε, divided by the models; SACRO-ML's "
         "are for one target, with its normality tests and the saving of the shadow models that it is given.",
         "### Ours, fixed beforehand, and the best setting of every other library",
