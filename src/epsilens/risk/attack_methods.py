@@ -291,7 +291,8 @@ def shrunk_ratio(known: KnownModels, *, online: bool) -> Evidence:
 _TINY = 1e-45
 """Smallest probability whose logarithm is taken."""
 _OFFLINE_SHARE = 0.33
-"""a of Zarifzadeh et al. (2024), eq. (15): so steeply members' probabilities rise with outsiders'."""
+"""a of RMIA's offline form (Zarifzadeh et al. 2024), as LeakPro sets it: the mean over members and outsiders is
+taken for ((1 + a) p + 1 − a)/2, with p the mean over outsiders."""
 
 
 def log_probability_ratio(
@@ -415,9 +416,9 @@ class Rmia:
 
     Notes
     -----
-    Zarifzadeh et al. (2024), eqs. (2)–(4) and (15): the ratio is p_y of the attacked model over the mean p_y of
+    The ratio of [1]_ is p_y of the attacked model over the mean p_y of
     reference models. All records are the population. With γ = 1 the rank orders the records of one model as the
-    ratio itself does, and so does BASE (Lassila et al. 2025). Ties count half.
+    ratio itself does, and so does BASE [2]_. Ties count half.
 
     References
     ----------
