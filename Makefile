@@ -195,7 +195,7 @@ bench-%: $(VENV)/.installed-bench
 # left out of the comparison.
 PEERS ?= .peers
 
-EACH_PEERS := peers-science peers-torch peers-jax peers-attacks
+EACH_PEERS := peers-science peers-torch peers-jax peers-attacks peers-privacyguard
 # Not on the package index: `make peers-leakpro` takes it from its repository and needs git.
 REPOSITORY_PEERS := peers-leakpro
 .PHONY: $(EACH_PEERS) $(REPOSITORY_PEERS)
@@ -214,6 +214,7 @@ PEERS_IN_science := pyinfluence statsmodels diffprivlib
 PEERS_IN_torch := torch pydvl dattri
 PEERS_IN_jax := jax_privacy
 PEERS_IN_attacks := sacroml
+PEERS_IN_privacyguard := privacy_guard
 PEERS_IN_leakpro := torch
 
 clean:

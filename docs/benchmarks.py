@@ -113,8 +113,8 @@ _SECTIONS = {
         "hide anybody: a model that learns them by heart gives its records away.",
     ),
     "attack-peers": (
-        "Membership attacks beside SACRO-ML and LeakPro",
-        "Forests and boosted trees, everybody's attacks on the same models. LiRA needs finite logits; a forest's probabilities of "
+        "Membership attacks beside SACRO-ML, LeakPro and PrivacyGuard",
+        "Forests and boosted trees, everybody's attacks on the same models. Ours is chosen beforehand. LiRA needs finite logits; a forest's probabilities of "
         "0 and 1 decide how well it works. docs/comparison.md says what the tools are for.",
     ),
     "masking": (

@@ -259,7 +259,7 @@ def _attacks(result: Result) -> str:
             "table",
             "model",
             "library",
-            "its best attack",
+            "attack",
             "outputs",
             "TPR at 1 %",
             "ours minus this",
@@ -325,7 +325,7 @@ def _attack_auc(result: Result, library: str) -> str:
 
 
 def _attack_default(result: Result) -> str:
-    """Return what `lira` finds with its defaults on boosted trees beside our best setting."""
+    """Return what `lira` finds with its defaults on boosted trees beside the method chosen beforehand."""
     parts = []
     for row in result["summary"]:
         if (row["library"], row["model"]) == ("epsilens", "boosted trees"):

@@ -22,6 +22,10 @@ from epsilens.document.parts import (
 RiskMechanism: TypeAlias = Literal["rr", "dpsgd"]
 
 
+CELL_WORDS = ("mechanism", "attack_method", "envelope_method")
+"""Fields of a cell that are words, not numbers."""
+
+
 class RiskCell(Part):
     """What an attacker gets at one privacy budget.
 
@@ -99,6 +103,22 @@ class RiskCell(Part):
     """Share of members found with one false alarm in a thousand."""
     tpr_at_fpr_0_01: OptionalNumber = None
     """Share of members found with one false alarm in a hundred."""
+    attack_method: str | None = None
+    """Method of the membership attack that was chosen beforehand, by the numbers of models and records
+    alone. The numbers above are those of the likelihood ratio of the paper."""
+    attack_tpr_at_fpr_0_01: OptionalNumber = None
+    """Share of members found by that method with one false alarm in a hundred."""
+    envelope_method: str | None = None
+    """The membership attack that found most members, of all that were tried."""
+    envelope_tpr_at_fpr_0_01: OptionalNumber = None
+    """Share of members that it finds with one false alarm in a hundred."""
+    envelope_tpr_low: OptionalNumber = None
+    """Lower end of the 95 % interval of that share, which allows for the choice among the attacks."""
+    envelope_tpr_high: OptionalNumber = None
+    """Upper end of that interval."""
+    envelope_p_value: OptionalNumber = None
+    """How often useless attacks find so many members among their surest guesses by chance, corrected for
+    the number of attacks."""
     epsilon_lower_bound: OptionalNonNegative = None
     """For dpsgd, the privacy level that the attack refutes everything below of; null for rr."""
     accuracy: OptionalNumber = None
@@ -252,9 +272,8 @@ def risk_number_types() -> dict[str, NumberType]:
         "noise_multiplier",
     )
     types: dict[str, NumberType] = dict.fromkeys(proven, "proven")
-    measured = tuple(
-        name for name in GroupRiskCell.model_fields if name not in (*proven, *_NO_NUMBERS)
-    )
+    words = (*CELL_WORDS, *_NO_NUMBERS)
+    measured = tuple(name for name in GroupRiskCell.model_fields if name not in (*proven, *words))
     types |= dict.fromkeys((*measured, "loss", "auc"), "measured")
     types["answer_inference_ceiling"] = "proven given b"
     types["equivalent_epsilon"] = "estimated"

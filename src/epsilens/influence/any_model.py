@@ -309,9 +309,9 @@ class AnyModel:
             if self.takes_codes:
                 # A class of which no record is left must not leave a gap between the numbers.
                 present, target = np.unique(codes, return_inverse=True)
-                trained = _fit(self.estimator, X, target, weights, seed)
+                trained = fit_copy(self.estimator, X, target, weights, seed)
                 return Renumbered(trained, present)
-        return _fit(self.estimator, X, target, weights, seed)
+        return fit_copy(self.estimator, X, target, weights, seed)
 
     def predict(self, model: BaseEstimator, table: object | None = None) -> FloatArray:
         """Return the probabilities of the classes, (m, K), or the predictions of a regressor, (m, 1).
@@ -437,7 +437,7 @@ def _is_free(seed: object) -> bool:
     return seed is None or isinstance(seed, str)
 
 
-def _fit(
+def fit_copy(
     estimator: BaseEstimator,
     X: object,
     y: NDArray[Any],

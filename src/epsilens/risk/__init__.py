@@ -15,9 +15,15 @@ from epsilens._lazy import lazy_exports
 if TYPE_CHECKING:
     from epsilens.mechanisms._advantage import inference_ceiling
     from epsilens.models.dp_sgd_settings import DPSGDSettings
+    from epsilens.risk.attack_methods import Rmia
+    from epsilens.risk.compared import AttackEnvelope, attack_membership, strongest_attack
     from epsilens.risk.equivalent import equivalent_epsilon
     from epsilens.risk.likelihood_ratio import lira
-    from epsilens.risk.logits import scores_from_logits, scores_from_margins
+    from epsilens.risk.logits import (
+        scores_from_logits,
+        scores_from_margins,
+        scores_from_residuals,
+    )
     from epsilens.risk.membership_attack import (
         BalancedAccuracy,
         MembershipAttack,
@@ -32,6 +38,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "AttackEnvelope",
     "AttackStudy",
     "BalancedAccuracy",
     "DPSGDSettings",
@@ -39,8 +46,10 @@ __all__ = [
     "NullOfMaximum",
     "ProvenEpsilon",
     "RiskCurve",
+    "Rmia",
     "ShadowEnsemble",
     "TorchTraining",
+    "attack_membership",
     "detectable_effect",
     "equivalent_epsilon",
     "inference_ceiling",
@@ -49,17 +58,25 @@ __all__ = [
     "null_of_maximum",
     "scores_from_logits",
     "scores_from_margins",
+    "scores_from_residuals",
+    "strongest_attack",
 ]
 
-# `lira` is not in a module of its own name: the import system would put the module in its place.
+# Functions are not in modules of their own names: the import system would put the module in its place.
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "epsilens.models.dp_sgd_settings": ["DPSGDSettings"],
         "epsilens.mechanisms._advantage": ["inference_ceiling"],
+        "epsilens.risk.attack_methods": ["Rmia"],
+        "epsilens.risk.compared": ["AttackEnvelope", "attack_membership", "strongest_attack"],
         "epsilens.risk.equivalent": ["equivalent_epsilon"],
         "epsilens.risk.likelihood_ratio": ["lira"],
-        "epsilens.risk.logits": ["scores_from_logits", "scores_from_margins"],
+        "epsilens.risk.logits": [
+            "scores_from_logits",
+            "scores_from_margins",
+            "scores_from_residuals",
+        ],
         "epsilens.risk.membership_attack": [
             "BalancedAccuracy",
             "MembershipAttack",

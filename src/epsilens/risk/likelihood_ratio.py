@@ -8,7 +8,9 @@ every model is judged once, by a fit that has not seen it.
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import replace
+from functools import partial
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +30,7 @@ from epsilens.risk.membership_attack import (
     simulated_null,
     weighted_lower_rate,
 )
-from epsilens.risk.proven_epsilon import proven_epsilon
+from epsilens.risk.proven_epsilon import ProvenEpsilon, proven_epsilon
 
 # --- Whether the membership looks as fair coins would make it ---
 
@@ -202,22 +204,85 @@ def lira(
     >>> int(attack.asr.argmax()), attack.asr_max_p_value < 0.01
     (0, True)
     """
-    values, members = _checked(scores, membership)
+    values, members = checked_scores(scores, membership)
     share = as_share(confidence, name="confidence")
     as_delta(delta)
     as_choice(variance, ("auto", "fixed", "per-sample"), name="variance")
     if not isinstance(online, bool | np.bool_):
         raise InputTypeError(f"`online` must be True or False, got {type(online).__name__}.")
-    n_models, n_samples = values.shape
+    n_models = len(values)
     per_sample = variance == "per-sample" or (
         variance == "auto" and n_models >= _ENOUGH_FOR_OWN_SPREAD
     )
     lowest = values.min(axis=0).astype(np.float64)
+    judge = partial(_judge, values, lowest, online=bool(online), per_sample=per_sample)
+    return attack_result(
+        values,
+        members,
+        judge,
+        null="redrawn coins" if online else "binomial",
+        method="lira-online" if online else "lira",
+        online=bool(online),
+        variance="per-sample" if per_sample else "fixed",
+        delta=float(delta),
+        confidence=share,
+    )
+
+
+class Judge(Protocol):
+    """Counts right judgements and judgements, (2, n_samples) each, by a method that is refitted."""
+
+    def __call__(
+        self, membership: BoolArray, quarters: FloatArray, keep: SingleArray | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Judge each half of the models by the fit of the other; `keep` receives the statistics."""
+
+
+def attack_result(
+    values: NDArray[np.floating],
+    members: BoolArray,
+    judge: Judge,
+    *,
+    null: Literal["binomial", "redrawn coins", "either half"],
+    method: str,
+    online: bool,
+    variance: Literal["fixed", "per-sample", "shrunk", "none"],
+    delta: float,
+    confidence: float,
+    proof: ProvenEpsilon | None = None,
+    most_simulations: int = 200,
+    warns: bool = True,
+) -> MembershipAttack:
+    """Return what a method found, beside what chance would have found and what is proven.
+
+    Parameters
+    ----------
+    values : array of float, (n_models, n_samples)
+        Scores.
+    members : array of bool, (n_models, n_samples)
+        Membership.
+    judge : Judge
+        The method.
+    null : {"binomial", "redrawn coins", "either half"}
+        How the largest rate is distributed if nothing leaks: computed for independent directions of the split,
+        simulated, or bounded for directions that depend on each other in any way.
+    method, online, variance
+        As in `MembershipAttack`.
+    delta, confidence : float
+        As in `lira`.
+    proof : ProvenEpsilon, optional
+        The bound on ε if it was found already: it does not depend on the method.
+    most_simulations : int
+        Studies that are simulated at most.
+    warns : bool
+        Whether samples that cannot be judged and coins that are not fair give a warning.
+    """
+    share = confidence
+    n_samples = values.shape[1]
+    lowest = values.min(axis=0).astype(np.float64)
     quarters = quarter_moments(values, members, lowest)
     statistic = np.empty(values.shape, dtype=np.float32)
-    right, judged = _judge(
-        values, members, lowest, quarters, online=online, per_sample=per_sample, keep=statistic
-    )
+    right, judged = judge(members, quarters, statistic)
     n_judged = judged.sum(axis=0)
     known = n_judged > 0
     if not known.any():
@@ -234,19 +299,22 @@ def lira(
     said = held_out.too_few_models()
     if said:
         assumptions.append(said)
-        Note(
+        few = Note(
             "few-shadow-models",
             f"{said}: their success rates rest on fewer models or are NaN. Train more models.",
             "membership",
-        ).warn(ApproximationWarning, stacklevel=2)
+        )
+        if warns:
+            few.warn(ApproximationWarning, stacklevel=3)
     doubts = doubts_about_the_coins(members)
     # Without coins nothing is proven but what is true of any attack.
-    least, most, proof = 0.0, 1.0, None
+    least, most = 0.0, 1.0
     if doubts:
+        proof = None
         simulated = _simulated_maxima(
-            values, members, lowest, fair=False, online=online, per_sample=per_sample
+            values, members, lowest, judge, fair=False, most=most_simulations
         )
-        null, p_value = simulated_null(asr_max, simulated, kind="permutation")
+        of_maximum, p_value = simulated_null(asr_max, simulated, kind="permutation")
         said = f"the membership does not come from fair coins: {'; '.join(doubts)}"
         assumptions = [
             said,
@@ -256,17 +324,19 @@ def lira(
             "lower bound of the balanced accuracy is left out",
             *assumptions[len(_FAIR) :],
         ]
-        Note(
+        unfair = Note(
             "unfair-coins",
             f"{said}. Lower bounds are 0, which says nothing. Draw every model's membership of every sample by "
             "a fair coin of its own.",
-        ).warn(ApproximationWarning, stacklevel=2)
+        )
+        if warns:
+            unfair.warn(ApproximationWarning, stacklevel=3)
     else:
-        if online:
+        if null == "redrawn coins":
             simulated = _simulated_maxima(
-                values, members, lowest, fair=True, online=True, per_sample=per_sample
+                values, members, lowest, judge, fair=True, most=most_simulations
             )
-            null, p_value = simulated_null(
+            of_maximum, p_value = simulated_null(
                 asr_max,
                 simulated,
                 kind="redrawn coins",
@@ -276,52 +346,55 @@ def lira(
                 f"null distribution by tossing the coins of the membership {simulated.size} times "
                 "again"
             )
+        elif null == "either half":
+            of_maximum = replace(null_of_maximum(judged[judged > 0]), kind="either half")
+            p_value = p_value_at_most(asr_max, judged)
+            assumptions.append(
+                "null distribution and p-value of the larger of both directions of the split, at least as "
+                "large as those of their mean"
+            )
         else:
-            null = null_of_maximum(n_judged[known])
+            of_maximum = null_of_maximum(n_judged[known])
             p_value = p_value_of_maximum(asr_max, n_judged[known])
         least = float(np.nanmax(weighted_lower_rate(right, judged, level=1.0 - share)))
         # From above it is the rate of wrong judgements that is bounded from below.
         wrong = weighted_lower_rate(judged - right, judged, level=1.0 - share)
         most = float(np.nanmax(1.0 - wrong))
-        proof = proven_epsilon(
-            values,
-            members,
-            lowest=lowest,
-            quarters=quarters,
-            delta=float(delta),
-            confidence=share,
+        proof = proof or proven_epsilon(
+            values, members, lowest=lowest, quarters=quarters, delta=delta, confidence=share
         )
     return MembershipAttack(
         asr=asr,
         asr_max=asr_max,
         asr_mean=float(np.nanmean(asr)),
-        asr_max_null=null,
+        asr_max_null=of_maximum,
         asr_max_p_value=p_value,
         asr_max_lower_bound=least,
         asr_max_upper_bound=most,
         epsilon_lower_bound=0.0 if proof is None else proof.epsilon_lower_bound,
         proof=proof,
-        delta=float(delta),
+        delta=delta,
         confidence=share,
-        online=bool(online),
-        variance="per-sample" if per_sample else "fixed",
-        n_models=n_models,
+        online=online,
+        variance=variance,
+        n_models=len(values),
         n_samples=n_samples,
         n_judged=int(known.sum()),
         assumptions=tuple(assumptions),
         held_out=held_out,
+        method=method,
     )
 
 
 def _judge(
     scores: NDArray[np.floating],
-    membership: BoolArray,
     lowest: FloatArray,
+    membership: BoolArray,
     quarters: FloatArray,
+    keep: SingleArray | None = None,
     *,
     online: bool,
     per_sample: bool,
-    keep: SingleArray | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Count right judgements and judgements, per half of the models and sample.
 
@@ -363,10 +436,10 @@ def _simulated_maxima(
     scores: NDArray[np.floating],
     membership: BoolArray,
     lowest: FloatArray,
+    judge: Judge,
     *,
     fair: bool,
-    online: bool,
-    per_sample: bool,
+    most: int,
 ) -> FloatArray:
     """Return the largest success rates when memberships have nothing to do with scores.
 
@@ -374,7 +447,7 @@ def _simulated_maxima(
     """
     n_models, n_samples = membership.shape
     generator = np.random.default_rng(_SIMULATION_SEED)
-    n_draws = int(np.clip(_SIMULATED_ENTRIES // scores.size, *_SIMULATIONS))
+    n_draws = min(int(np.clip(_SIMULATED_ENTRIES // scores.size, *_SIMULATIONS)), most)
     found = np.zeros(n_draws)
     for draw in range(n_draws):
         if fair:
@@ -383,15 +456,16 @@ def _simulated_maxima(
         else:
             drawn = membership[generator.permutation(n_models)]
         quarters = quarter_moments(scores, drawn, lowest)
-        right, judged = _judge(
-            scores, drawn, lowest, quarters, online=online, per_sample=per_sample
-        )
+        right, judged = judge(drawn, quarters)
         total = judged.sum(axis=0)
         found[draw] = np.max(right.sum(axis=0) / np.maximum(total, 1))
     return found
 
 
-def _checked(scores: ArrayLike, membership: ArrayLike) -> tuple[NDArray[np.floating], BoolArray]:
+def checked_scores(
+    scores: ArrayLike, membership: ArrayLike
+) -> tuple[NDArray[np.floating], BoolArray]:
+    """Return scores and membership as arrays; refuse what no attack can work with."""
     values = np.asarray(scores)
     if values.dtype not in (np.float32, np.float64):
         if not (np.issubdtype(values.dtype, np.integer) or values.dtype == np.float16):

@@ -36,7 +36,7 @@ def scores_from_margins(margins: ArrayLike, labels: ArrayLike) -> FloatArray:
     ------
     InputError
         If shapes or labels do not fit, or a margin is not finite. A regression has no probability
-        of its label and is refused.
+        of its label: use `scores_from_residuals`.
 
     Notes
     -----
@@ -87,7 +87,7 @@ def scores_from_logits(logits: ArrayLike, labels: ArrayLike) -> FloatArray:
     ------
     InputError
         If shapes or labels do not fit, or a logit is not finite. A regression has no probability
-        of its label and is refused.
+        of its label: use `scores_from_residuals`.
 
     Notes
     -----
@@ -121,6 +121,51 @@ def scores_from_logits(logits: ArrayLike, labels: ArrayLike) -> FloatArray:
     return found.reshape(values.shape[:-1])
 
 
+def scores_from_residuals(predictions: ArrayLike, targets: ArrayLike) -> FloatArray:
+    """Turn the predictions of a regression into the scores that a membership attack reads.
+
+    The score of a record is high where the prediction is close to the record's own value, as it is for records
+    that the model has seen.
+
+    Parameters
+    ----------
+    predictions : array of float, (..., n_records)
+        What each model predicts, for instance one row per model.
+    targets : array of float, (n_records,)
+        The true values.
+
+    Returns
+    -------
+    array of float64, the shape of `predictions`
+        −|y − ŷ| in units of the median of all of them.
+
+    Raises
+    ------
+    InputError
+        If shapes do not fit, or a number is not finite.
+
+    Notes
+    -----
+    A log-likelihood, −(y − ŷ)², and −log |y − ŷ| order the records of one model alike. Normal distributions describe
+    them less well: the one is dominated by large residuals, the other by residuals near 0. All attacks but "combined"
+    found fewer members by them on forests and boosted trees.
+
+    Examples
+    --------
+    >>> scores_from_residuals([[1.0, 2.0, 7.0]], [1.0, 4.0, 3.0])
+    array([[-0., -1., -2.]])
+    """
+    values, truth = _finite(predictions, name="predictions"), _finite(targets, name="targets")
+    if truth.ndim != 1 or values.shape[-1:] != truth.shape:
+        raise InputError(
+            f"{setting('predictions')} must have one entry per record along its last axis, got shapes {values.shape} and "
+            f"{truth.shape}. Give one row of predictions per model."
+        )
+    away = np.abs(truth - values)
+    usual = float(np.median(away)) if away.size else 0.0
+    return -away / (usual if usual > 0.0 else 1.0)
+
+
 def _finite(values: ArrayLike, *, name: str) -> FloatArray:
     try:
         numbers = np.asarray(values, dtype=np.float64)
@@ -132,7 +177,7 @@ def _finite(values: ArrayLike, *, name: str) -> FloatArray:
     if n_bad:
         raise InputError(
             f"{setting(name)} must be finite, but {n_bad} of {numbers.size} are not. Give what "
-            "the model computes before the softmax, not logarithms of probabilities."
+            "the model computes, before any softmax, not logarithms of probabilities."
         )
     return numbers
 
@@ -144,7 +189,7 @@ def _class_codes(labels: ArrayLike) -> NDArray[np.int64]:
             argument="labels",
             expected="a list of class numbers from 0",
             got=f"values of type {codes.dtype} in {codes.ndim} dimensions",
-            hint="A regression has no probability of its label: this attack does not apply to it.",
+            hint="For a regression, use `scores_from_residuals`.",
         )
     return codes.astype(np.int64)
 
@@ -230,16 +275,33 @@ def quarter_moments(
     four Moments in one array
         Groups 0 and 2 are the one half of the models, 1 and 3 the other.
     """
+    return np.stack(
+        [side_moments(scores[place::4], membership[place::4], lowest) for place in range(4)]
+    )
+
+
+def side_moments(
+    scores: NDArray[np.floating], membership: BoolArray, lowest: FloatArray
+) -> Moments:
+    """Return the sums of some models, (2, 3, n_samples): in and out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> seen = np.array([[True], [False], [False]])
+    >>> side_moments(np.array([[5.0], [2.0], [1.0]]), seen, np.array([1.0]))[..., 0]
+    array([[ 1.,  4., 16.],
+           [ 2.,  1.,  1.]])
+    """
     n_models, n_samples = scores.shape
-    found = np.empty((4, 2, 3, n_samples))
-    for quarter in range(4):
-        for block in column_blocks(-(-n_models // 4), n_samples):
-            above = scores[quarter::4, block] - lowest[block]
-            inside = membership[quarter::4, block]
-            for side, chosen in enumerate((inside, ~inside)):
-                own = above * chosen
-                squares = np.einsum("ij,ij->j", own, own)
-                found[quarter, side][:, block] = chosen.sum(axis=0), own.sum(axis=0), squares
+    found = np.empty((2, 3, n_samples))
+    for block in column_blocks(max(n_models, 1), n_samples):
+        above = scores[:, block] - lowest[block]
+        inside = membership[:, block]
+        for side, chosen in enumerate((inside, ~inside)):
+            own = above * chosen
+            squares = np.einsum("ij,ij->j", own, own)
+            found[side][:, block] = chosen.sum(axis=0), own.sum(axis=0), squares
     return found
 
 

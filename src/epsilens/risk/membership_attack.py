@@ -42,9 +42,10 @@ class NullOfMaximum(Mapping[float, float]):
         Mean of the largest rate under chance.
     quantiles : tuple of (float, float)
         Probability and rate.
-    kind : {"binomial", "redrawn coins", "permutation"}
+    kind : {"binomial", "redrawn coins", "permutation", "either half"}
         Computed exactly, or found by tossing the coins of the membership again (the online attack),
-        or by exchanging the models' memberships (coins that are not fair).
+        or by exchanging the models' memberships (coins that are not fair). "either half" is at least
+        as large as the truth: the larger rate of both directions, where these may depend on each other.
 
     Examples
     --------
@@ -55,7 +56,7 @@ class NullOfMaximum(Mapping[float, float]):
 
     mean: float
     quantiles: tuple[tuple[float, float], ...]
-    kind: Literal["binomial", "redrawn coins", "permutation"]
+    kind: Literal["binomial", "redrawn coins", "permutation", "either half"]
 
     def __getitem__(self, probability: float) -> float:
         return dict(self.quantiles)[probability]
@@ -392,16 +393,20 @@ class HeldOutScores:
         self, rate: float, *, confidence: float, n_resamples: int, seed: int
     ) -> tuple[float, float]:
         """Return an interval of the hits at this share of false alarms, by resampling models."""
+        found = self.resampled_tpr(rate, n_resamples=n_resamples, seed=seed)
+        tail = (1.0 - confidence) / 2.0
+        low, high = np.quantile(found, [tail, 1.0 - tail])
+        return float(low), float(high)
+
+    def resampled_tpr(self, rate: float, *, n_resamples: int, seed: int) -> FloatArray:
+        """Return the hits at this share of false alarms where models are drawn again, one number a draw."""
         thresholds = self._thresholds(rate)
         out_above, n_out = self._counts_above(thresholds, members=False)
         in_above, n_in = self._counts_above(thresholds, members=True)
         weights = drawn_again(self.statistic.shape[0], n_resamples, seed).astype(np.float32)
         fpr = (weights @ out_above) / np.maximum(weights @ n_out, 1.0)[:, None]
         tpr = (weights @ in_above) / np.maximum(weights @ n_in, 1.0)[:, None]
-        found = _at_rate(fpr, tpr, rate)
-        tail = (1.0 - confidence) / 2.0
-        low, high = np.quantile(found, [tail, 1.0 - tail])
-        return float(low), float(high)
+        return _at_rate(fpr, tpr, rate)
 
     def _thresholds(self, rate: float) -> SingleArray:
         """Return increasing thresholds, dense around the asked-for share of false alarms."""
@@ -550,14 +555,17 @@ class MembershipAttack:
         Confidence level of each bound by itself.
     online : bool
         Whether the attack also looked at models that saw the sample.
-    variance : {"fixed", "per-sample"}
-        Whether scores were taken to spread alike on all samples.
+    variance : {"fixed", "per-sample", "shrunk", "none"}
+        Whether scores were taken to spread alike on all samples, or as each does, or in between; "none"
+        where the method has no spread.
     n_models, n_samples, n_judged : int
         Models, samples, and samples that could be judged.
     assumptions : tuple of str
         What is taken for granted, what was left out, and why.
     held_out : HeldOutScores
         Standardised scores of every model and sample. **Sensitive**, as `asr`.
+    method : str
+        How scores were turned into judgements; see `attack_membership`.
 
     Examples
     --------
@@ -584,12 +592,13 @@ class MembershipAttack:
     delta: float
     confidence: float
     online: bool
-    variance: Literal["fixed", "per-sample"]
+    variance: Literal["fixed", "per-sample", "shrunk", "none"]
     n_models: int
     n_samples: int
     n_judged: int
     assumptions: tuple[str, ...]
     held_out: HeldOutScores = field(repr=False)
+    method: str = "lira"
 
     def asr_quantile(self, probability: float) -> float:
         """Return a quantile of the success rates over the judged samples.
@@ -757,6 +766,7 @@ class MembershipAttack:
             "epsilon_lower_bound": self.epsilon_lower_bound,
             "delta": self.delta,
             "confidence": self.confidence,
+            "method": self.method,
             "online": self.online,
             "variance": self.variance,
             "n_models": self.n_models,

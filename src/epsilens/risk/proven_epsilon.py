@@ -102,6 +102,35 @@ class GuessRule:
         return found
 
 
+def drawn_to_their_mean(values: FloatArray, noise: FloatArray) -> tuple[float, FloatArray, float]:
+    """Draw noisy values towards their mean by the share of their variance that is noise.
+
+    Parameters
+    ----------
+    values, noise : array of float64
+        Values and the variances of their errors.
+
+    Returns
+    -------
+    mean, drawn, between : float, array of float64, float
+        Common mean, the values drawn towards it, and the variance of the values without their errors
+        (DerSimonian and Laird's moment estimate).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mean, drawn, between = drawn_to_their_mean(np.array([-1.0, 0.0, 4.0]), np.ones(3))
+    >>> round(mean, 2), drawn.round(2).tolist(), round(between, 2)
+    (1.0, [-0.71, 0.14, 3.57], 6.0)
+    """
+    weights = 1.0 / noise
+    weight = weights.sum()
+    mean = float((weights * values).sum() / weight)
+    excess = (weights * np.square(values - mean)).sum() - (weights.size - 1)
+    between = float(max(excess, 0.0) / (weight - np.square(weights).sum() / weight))
+    return mean, mean + (values - mean) * between / (between + noise), between
+
+
 def guess_rule(moments: Moments, kind: Kind) -> GuessRule:
     """Return how to guess membership, learnt from one group of models.
 
@@ -142,13 +171,7 @@ def guess_rule(moments: Moments, kind: Kind) -> GuessRule:
     noise = 1.0 / np.maximum(n_in, 1.0) + 1.0 / np.maximum(n_out, 1.0)
     differences = np.where(both, (mean_in - mean_out) / spread, 0.0)
     if both.sum() >= 3:
-        # Drawn towards their mean by the share of their variance that is noise.
-        values, weights = differences[both], 1.0 / noise[both]
-        weight = weights.sum()
-        mean = (weights * values).sum() / weight
-        excess = (weights * np.square(values - mean)).sum() - (weights.size - 1)
-        between = max(excess, 0.0) / (weight - np.square(weights).sum() / weight)
-        differences[both] = mean + (values - mean) * between / (between + noise[both])
+        _, differences[both], _ = drawn_to_their_mean(differences[both], noise[both])
     apart = differences * spread
     total = np.maximum(n_in + n_out, 1.0)
     centre = (sum_in + sum_out + 0.5 * apart * (n_out - n_in)) / total

@@ -669,7 +669,7 @@ def require_probabilities(baseline: BaselineModel | AnyModel) -> None:
     if baseline.loss_name not in {"logistic", "softmax", "log"}:
         raise InputError(
             "an attack needs a classifier that gives probabilities, got a model of squared loss. Use "
-            "LogisticRegression."
+            "LogisticRegression, or ask about membership alone with `ShadowEnsemble`."
         )
 
 

@@ -14,6 +14,7 @@ from epsilens._validate import as_count, as_share
 from epsilens.data.frames import Documented, like
 from epsilens.document import RiskCell, RiskDocument
 from epsilens.document.clauses import baseline_text
+from epsilens.document.risk import CELL_WORDS
 from epsilens.document.wording import at_most_text, own_budget
 from epsilens.errors import InputError
 from epsilens.risk.membership_attack import MembershipAttack
@@ -180,7 +181,7 @@ def risk_frame(document: RiskDocument) -> pd.DataFrame:
     ]
     columns = [*CELL_COLUMNS, *(f"epsilon_{name}" for name in groups)]
     frame = pd.DataFrame(rows, columns=columns)
-    return frame.astype({c: "float64" for c in columns if c != "mechanism"})
+    return frame.astype({c: "float64" for c in columns if c not in CELL_WORDS})
 
 
 @dataclass(frozen=True, repr=False)

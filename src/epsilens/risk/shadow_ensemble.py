@@ -7,23 +7,27 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from epsilens._types import Progress, SingleArray
 from epsilens._validate import as_count
-from epsilens.errors import ApproximationWarning, InputError, InputTypeError
+from epsilens.errors import ApproximationWarning, InputError, InputTypeError, setting
+from epsilens.influence.any_model import check_any_estimator, fit_copy, take_rows
 from epsilens.influence.baseline import fit_baseline
 from epsilens.models.dp_sgd import DPSGDSettings, score_ensemble
 from epsilens.models.label import read_label
 from epsilens.models.networks import Floats
 from epsilens.models.tables import for_scikit_learn
+from epsilens.risk.attack_methods import AttackMethod
+from epsilens.risk.compared import MethodName, attack_membership
 from epsilens.risk.likelihood_ratio import lira
+from epsilens.risk.logits import scores_from_residuals
 from epsilens.risk.membership_attack import MembershipAttack
 from epsilens.risk.randomised_shadows import (
     RandomisedShadows,
@@ -63,9 +67,9 @@ class ShadowEnsemble(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    training : scikit-learn classifier, DPSGDSettings or TorchTraining
+    training : scikit-learn classifier or regressor, DPSGDSettings or TorchTraining
         LogisticRegression (or a Pipeline that ends in it) is trained to convergence, all models
-        side by side; `DPSGDSettings` trains logistic regression or a network with noise, side by
+        side by side; a regressor of any kind is trained one model after the other; `DPSGDSettings` trains logistic regression or a network with noise, side by
         side too; `TorchTraining` takes any module, one after the other.
     n_models : int ≥ 4
     random_state : int
@@ -76,10 +80,10 @@ class ShadowEnsemble(BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     scores_ : array of shape (n_models, n_records)
-        φ = log(p/(1−p)) of every record's true class.
+        φ = log(p/(1−p)) of every record's true class; of a regression, see `scores_from_residuals`.
     membership_ : array of bool, shape (n_models, n_records)
     accuracy_ : array of shape (n_models,)
-        Accuracy of every model on the records that it was not trained on.
+        Accuracy of every model on the records that it was not trained on; of a regression R².
 
     Examples
     --------
@@ -113,18 +117,21 @@ class ShadowEnsemble(BaseEstimator):  # type: ignore[misc]
         X : frame or array
             The records, as the estimator takes them; numbers for the other two kinds of training.
         y : column
-            Their classes.
+            Their classes, or the values of a regression.
         progress : callable, optional
             Called with models done, models in all, and what is done.
         """
         n_models = as_count(self.n_models, name="n_models", least=4)
         seed = as_count(self.random_state, name="random_state", least=0)
+        if isinstance(self.training, BaseEstimator) and is_regressor(self.training):
+            self._fit_regressors(X, y, n_models, seed, progress)
+            return self
         if isinstance(self.training, BaseEstimator):
             self._fit_convex(X, y, n_models, seed, progress)
             return self
         if not isinstance(self.training, DPSGDSettings | TorchTraining):
             raise InputTypeError(
-                "`training` must be a scikit-learn classifier, DPSGDSettings or TorchTraining, got "
+                "`training` must be a scikit-learn estimator, DPSGDSettings or TorchTraining, got "
                 f"{type(self.training).__name__}."
             )
         rows = np.asarray(
@@ -195,14 +202,57 @@ class ShadowEnsemble(BaseEstimator):  # type: ignore[misc]
         self.membership_ = outcome.members
         self._keep(np.stack([outcome.scores, outcome.right], axis=1))
 
+    def _fit_regressors(
+        self, X: object, y: object, n_models: int, seed: int, progress: Progress | None
+    ) -> None:
+        """Train regressors one after the other, and keep how close they come."""
+        if self.checkpoint is not None:
+            raise InputError(
+                argument="checkpoint",
+                expected="None for a regression",
+                got="a folder",
+                hint="Its models are not kept.",
+            )
+        estimator = check_any_estimator(self.training)
+        table: Any = for_scikit_learn(X)
+        targets = read_label(y, is_classifier=False, classes=None).y
+        n_records = len(targets)
+        if int(table.shape[0]) != n_records:
+            raise InputError(
+                f"{setting('X')} and {setting('y')} must have as many records, got {int(table.shape[0])} and {n_records}."
+            )
+        self.membership_ = draw_members(seed, range(n_models), n_records).T
+        predictions = np.empty((n_models, n_records))
+        for number, members in enumerate(self.membership_):
+            rows = np.flatnonzero(members)
+            own = int(np.random.SeedSequence([seed, number]).generate_state(1)[0] >> 1)
+            model = fit_copy(estimator, take_rows(table, rows), targets[rows], None, own)
+            predictions[number] = np.asarray(model.predict(table), dtype=np.float64)
+            if progress is not None:
+                progress(number + 1, n_models, "models")
+        self.scores_ = scores_from_residuals(predictions, targets).astype(np.float32)
+        outside = ~self.membership_
+        squares = (np.square(targets - predictions) * outside).sum(axis=1)
+        means = (targets * outside).sum(axis=1) / outside.sum(axis=1)
+        total = (np.square(targets - means[:, None]) * outside).sum(axis=1)
+        self.accuracy_ = 1.0 - squares / np.where(total > 0.0, total, 1.0)
+
     def attack(
-        self, *, online: bool = False, delta: float | None = None, confidence: float = 0.95
+        self,
+        *,
+        online: bool = False,
+        method: MethodName | AttackMethod | None = None,
+        delta: float | None = None,
+        confidence: float = 0.95,
     ) -> MembershipAttack:
-        """Attack the models; see `lira`.
+        """Attack the models; see `lira` and `attack_membership`.
 
         Parameters
         ----------
         online : bool
+            Of `lira`, where no method is given.
+        method : str or AttackMethod, optional
+            None: `lira`. Otherwise as in `attack_membership`.
         delta : float in [0, 1), optional
             δ of the bound on ε; None: that of the training, 0 without one.
         confidence : float in (0, 1)
@@ -211,6 +261,16 @@ class ShadowEnsemble(BaseEstimator):  # type: ignore[misc]
         if delta is None:
             settings = getattr(self.training, "settings", self.training)
             delta = settings.delta if isinstance(settings, DPSGDSettings) else 0.0
+        if method is not None:
+            if online:
+                raise InputError(
+                    argument="online",
+                    expected=f"left out where {setting('method')} is given",
+                    got="True",
+                )
+            return attack_membership(
+                self.scores_, self.membership_, method=method, delta=delta, confidence=confidence
+            )
         return lira(
             self.scores_, self.membership_, online=online, delta=delta, confidence=confidence
         )

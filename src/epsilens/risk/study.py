@@ -60,6 +60,7 @@ from epsilens.risk.any_shadows import (
     settled_plan,
     shadow_store,
 )
+from epsilens.risk.compared import comparison_numbers
 from epsilens.risk.group_exposure import group_exposures
 from epsilens.risk.holder import Holder
 from epsilens.risk.likelihood_ratio import lira
@@ -288,9 +289,15 @@ class AttackStudy(FittedModel):
             )
         if announce is not None:
             announce(power_text(n_models, len(shadows.targets), confidence=level))
-        attacks, guesses, accuracies = [], [], []
-        for outcome in shadows.outcomes():
+        attacks, compared, guesses, accuracies = [], [], [], []
+        for e, outcome in zip(attacked, shadows.outcomes(), strict=True):
             attacks.append(lira(outcome.scores, outcome.members, online=online, confidence=level))
+            # That takes time: methods are compared where most is given away.
+            compared.append(
+                comparison_numbers(outcome.scores, outcome.members, confidence=level, seed=seed)
+                if e == max(attacked)
+                else {}
+            )
             if outcome.inside is not None and outcome.outside is not None:
                 guesses.append([(outcome.inside, outcome.outside), *outcome.groups])
             accuracies.append(float(outcome.accuracy.mean()))
@@ -319,8 +326,8 @@ class AttackStudy(FittedModel):
         held = [_held(holder, asked, e) for e in range(len(asked.epsilons))]
         places = {e: place for place, e in enumerate(attacked)}
         measured = [
-            {"accuracy": accuracy, **membership_numbers(attack)}
-            for accuracy, attack in zip(accuracies, attacks, strict=True)
+            {"accuracy": accuracy, **membership_numbers(attack), **others}
+            for accuracy, attack, others in zip(accuracies, attacks, compared, strict=True)
         ]
         parts = [mask[shadows.targets] for mask in masks.values()]
         exposures = [group_exposures(attack, parts, seed=seed) for attack in attacks]
@@ -518,6 +525,13 @@ class AttackStudy(FittedModel):
                     epsilon_lower_bound=attack.epsilon_lower_bound,
                     **proven,
                     **membership_numbers(attack),
+                    **(
+                        comparison_numbers(
+                            outcome.scores, outcome.members, confidence=level, seed=seed
+                        )
+                        if chosen.epsilon == max(epsilons)
+                        else {}
+                    ),
                 )
             )
             parts = [mask[targets] for mask in masks.values()]
