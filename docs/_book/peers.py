@@ -21,6 +21,15 @@ ATTACK_LEVEL = 0.05
 LEAKPRO_COMMIT = "c47752f"
 """As in benchmarks/peers/leakpro.txt."""
 
+LOOKED_UP = "2026-11-19"
+NEWEST = {
+    "LeakPro": "0.0.1, a placeholder",
+    "PrivacyGuard": "0.0.2, as `privacyguard-platform`",
+    "diffprivlib": "0.6.6",
+    "Flower": "1.42.0",
+}
+"""Newest releases on that day where they are not those that were used."""
+
 _PAGES = {
     "pyinfluence": "https://github.com/maschulz/pyinfluence",
     "pyDVL": "https://pydvl.org",
@@ -29,6 +38,9 @@ _PAGES = {
     "Privacy Meter": "https://github.com/privacytrustlab/ml_privacy_meter",
     "SACRO-ML": "https://github.com/AI-SDC/SACRO-ML",
     "LeakPro": "https://github.com/aidotse/LeakPro",
+    "PrivacyGuard": "https://github.com/facebookresearch/PrivacyGuard",
+    "riskcal": "https://github.com/interpretable-dp/riskcal",
+    "DP Wizard": "https://github.com/opendp/dp-wizard",
     "diffprivlib": "https://github.com/IBM/differential-privacy-library",
     "Flower": "https://flower.ai/docs/framework",
 }
@@ -46,6 +58,9 @@ def _versions(results: Results, known: Mapping[str, ages.Age]) -> str:
         "Privacy Meter": PRIVACY_METER,
         "SACRO-ML": results["attack-peers"]["versions"]["SACRO-ML"],
         "LeakPro": f"{results['attack-peers']['versions']['LeakPro']}, commit {LEAKPRO_COMMIT}",
+        "PrivacyGuard": results["attack-peers"]["versions"]["PrivacyGuard"],
+        "riskcal": "1.5.1",
+        "DP Wizard": "0.10.0",
         "diffprivlib": results["ridge"]["diffprivlib"],
         "Flower": flower[1] if flower else "–",
     }
@@ -56,15 +71,22 @@ def _versions(results: Results, known: Mapping[str, ages.Age]) -> str:
         "Opacus": "dp-sgd-speed",
         "SACRO-ML": "attack-peers",
         "LeakPro": "attack-peers",
+        "PrivacyGuard": "attack-peers",
         "diffprivlib": "ridge",
     }
-    how = {"Privacy Meter": "read, not run", "Flower": "used: our messages run on it"}
+    how = {
+        "Privacy Meter": "read, not run",
+        "riskcal": "our tests compare with it",
+        "DP Wizard": "read, not run",
+        "Flower": "used: our messages run on it",
+    }
     return table(
-        ("tool", "release", "measured", "its page"),
+        ("tool", "release", f"newest on the package index, {LOOKED_UP}", "measured", "its page"),
         (
             (
                 tool,
                 releases[tool],
+                NEWEST.get(tool, releases[tool]),
                 f"{known[measured_by[tool]]['made']}, `make bench-{measured_by[tool]}`"
                 if tool in measured_by
                 else how[tool],
