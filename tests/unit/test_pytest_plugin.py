@@ -59,7 +59,7 @@ def test_noise_that_is_five_per_cent_too_small_is_found_by_its_residual():
 @pytest.mark.slow
 def test_the_residual_is_above_the_truth_in_five_of_a_hundred_audits_at_most():
     n, found = 300, []
-    mechanism = GaussianSum(3.0, DELTA, dimension=400, directions="one-hot")
+    mechanism = GaussianSum(3.0, DELTA, dimension=500, directions="one-hot")
     audit = OneRunAudit(mechanism, canaries=20, method="residual")
     for seed in range(n):
         try:

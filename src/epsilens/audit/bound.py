@@ -278,7 +278,7 @@ ASSUMPTIONS: dict[Method, tuple[str, ...]] = {
     "f-dp": ("gaussian trade-off",),
     "independent-gdp": ("gaussian trade-off", "independent canaries"),
     "gaussian-scores": ("normal scores", "independent scores", "one noise level"),
-    "residual": ("sum of the rows", "normal noise of one level"),
+    "residual": ("sum of the rows as they are", "normal noise of one level"),
 }
 
 CONDITIONS = (

@@ -29,12 +29,12 @@ from numpy.typing import ArrayLike
 
 from epsilens._types import FloatArray
 from epsilens.audit.bound import BoundTest
-from epsilens.audit.coins import draw_inclusion, own_stream
+from epsilens.audit.coins import Purpose, draw_inclusion, own_stream
 from epsilens.audit.result import AuditResult, checked_claim, judged
 from epsilens.errors import InputError, setting
 
 if TYPE_CHECKING:
-    from epsilens.audit.bound import Method, Selection
+    from epsilens.audit.bound import Method, OneRunBound, Selection
 
 LABEL_ASSUMPTIONS = (
     "labels that are independent given the features",
@@ -48,6 +48,7 @@ def audit_labels(
     probabilities: ArrayLike,
     likely: ArrayLike,
     *,
+    control: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
     claimed_epsilon: float | None = None,
     claimed_delta: float | None = None,
     method: Method | None = None,
@@ -69,6 +70,9 @@ def audit_labels(
         What the released model says of each label; or 1 for the released label and 0 for the others.
     likely : array, (n, k)
         How likely each label is for the features, from a model that never saw these records' labels.
+    control : tuple of three arrays, optional
+        Labels, probabilities and likely labels of as many records whose labels the release never used. Nothing is
+        given away of these: a bound above 0 shows that `likely` is off, and the audit is refused.
     claimed_epsilon : float in [0, inf), optional
         The claim about one label; None: the bound alone.
     claimed_delta : float in [0, 1), optional
@@ -83,12 +87,15 @@ def audit_labels(
     Returns
     -------
     AuditResult
-        With two more assumptions. Where `likely` is off, the bound may be too high.
+        With two more assumptions, so that the bound counts as estimated. Where `likely` is off, it is too high:
+        from 500 records a logistic regression of the right form called a release broken that gave nothing away,
+        in most simulations. Safe are labels whose law is known by design; else give a `control`.
 
     Raises
     ------
     InputError
-        If the arrays do not fit each other, or rows of `likely` are no probabilities.
+        If the arrays do not fit each other, rows of `likely` are no probabilities, or the control shows that
+        `likely` is off.
 
     Examples
     --------
@@ -101,9 +108,35 @@ def audit_labels(
     """
     started = time.perf_counter()
     epsilon, delta = checked_claim(claimed_epsilon, claimed_delta)
-    codes, known, law = _checked(labels, probabilities, likely)
+    test = BoundTest.checked(delta or 0.0, confidence, method, selection)
+    if control is not None:
+        outside = _bound(test, *_checked(*control), random_state, purpose="parts")
+        if outside.epsilon_lower_bound > 0.0:
+            raise InputError(
+                argument="likely",
+                expected="labels as likely as they are in truth",
+                got="others: they give labels away that the release never used",
+                hint="Learn `likely` from more records, or audit with canaries.",
+            )
+    bound = _bound(test, *_checked(labels, probabilities, likely), random_state)
+    bound = replace(bound, assumptions=[*bound.assumptions, *LABEL_ASSUMPTIONS])
+    return judged(
+        bound, epsilon=epsilon, delta=delta, name=name, started=started, seed=random_state
+    )
+
+
+def _bound(
+    test: BoundTest,
+    codes: np.ndarray[tuple[int], np.dtype[np.int64]],
+    known: FloatArray,
+    law: FloatArray,
+    random_state: int | None,
+    *,
+    purpose: Purpose = "canaries",
+) -> OneRunBound:
+    """Show each label or another one that is as likely, and bound ε by how well the two are told apart."""
     included = draw_inclusion(len(codes), random_state)
-    generator = own_stream(random_state, purpose="canaries")
+    generator = own_stream(random_state, purpose=purpose)
     # One uniform number a record picks the label that is shown instead.
     drawn = (law.cumsum(axis=1) < generator.random(len(codes))[:, None]).sum(axis=1)
     shown = np.where(included, codes, np.minimum(drawn, law.shape[1] - 1))
@@ -112,19 +145,16 @@ def audit_labels(
     scores = np.log(np.maximum(known[rows, shown], least)) - np.log(
         np.maximum(law[rows, shown], least)
     )
-    test = BoundTest.checked(delta or 0.0, confidence, method, selection)
-    bound = test.bound(included, scores)
-    bound = replace(bound, assumptions=[*bound.assumptions, *LABEL_ASSUMPTIONS])
-    return judged(
-        bound, epsilon=epsilon, delta=delta, name=name, started=started, seed=random_state
-    )
+    return test.bound(included, scores)
 
 
 def _checked(
     labels: ArrayLike, probabilities: ArrayLike, likely: ArrayLike
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], FloatArray, FloatArray]:
-    codes = np.asarray(labels)
-    known, law = (np.asarray(each, dtype=np.float64) for each in (probabilities, likely))
+    codes = np.atleast_1d(np.asarray(labels))
+    known, law = (
+        np.atleast_2d(np.asarray(each, dtype=np.float64)) for each in (probabilities, likely)
+    )
     n, k = len(codes), law.shape[-1]
     if codes.ndim != 1 or codes.dtype.kind not in "iu" or known.shape != (n, k) or law.ndim != 2:
         raise InputError(

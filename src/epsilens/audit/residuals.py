@@ -118,8 +118,8 @@ def residual_test(residuals: ArrayLike, sigma: float, *, confidence: float = 0.9
 
 # --- The same as an audit of any mechanism that adds up rows ---
 
-_LEAST_DIMENSIONS = 100
-_SURELY = 4.0
+_LEAST_DIMENSIONS = 500
+_SURELY = 3.0
 """Standard errors beyond which an output is no sum of the rows."""
 _ROUNDING = 1e-6
 """Smaller noise, as a share of the longest canary, counts as none."""
@@ -148,7 +148,7 @@ def residual_bound(
     Raises
     ------
     InputError
-        If the output has another shape than a row or fewer than 100 numbers, is no sum of the rows, or its noise
+        If the output has another shape than a row or fewer than 500 numbers, is no sum of the rows, or its noise
         is seen not to be normal.
 
     Notes
@@ -156,6 +156,11 @@ def residual_bound(
     Two data sets that differ in the longest canary lead to normal laws that are μ = ‖x‖/σ apart, so that δ is
     at least `gaussian_delta(μ, ε)`. Σr²/σ² of the residuals follows the chi-square distribution, whose quantile
     gives an upper bound of σ, and with it a lower bound of μ and of ε.
+
+    Rows must enter the sum as they are. A mechanism that clips or scales them moves by less than the canaries are
+    long, and the bound is then too high. That is refused where the output is seen to be another multiple of the sum,
+    which needs a sum that is long beside the noise: rows that are clipped to nine tenths pass unnoticed where there
+    are few canaries or the noise is large.
 
     Examples
     --------

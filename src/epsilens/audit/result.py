@@ -83,11 +83,8 @@ def judge(
         return False, (
             f"no verdict: {found} at δ = 0, which says nothing about a claim at δ = {delta_text(delta)}."
         )
-    assumed = (
-        f", if {' and '.join(_ASSUMED.get(one, one) for one in bound.assumptions)}"
-        if bound.method in GAUSSIAN_METHODS
-        else ""
-    )
+    known = [_ASSUMED[one] for one in bound.assumptions if one in _ASSUMED]
+    assumed = f", if {' and '.join(known)}" if known else ""
     is_broken = bound.epsilon_lower_bound > epsilon
     if is_broken and float(bound_text(bound.epsilon_lower_bound)) <= epsilon:  # apart by a hair
         found = f"{sure} ε is more than {epsilon:.4g}{at}"
@@ -103,7 +100,10 @@ _ASSUMED = {
     "normal scores": "the scores are normal",
     "independent scores": "independent",
     "one noise level": "their noise has one level",
-    "sum of the rows": "the mechanism adds up rows",
+    "independent canaries": "canaries are independent",
+    "sum of the rows as they are": "the mechanism adds up rows and neither clips nor scales them",
+    "labels that are independent given the features": "labels are independent given the features",
+    "the likely labels follow the true law": "the likely labels follow the true law",
     "normal noise of one level": "its noise is normal and of one level",
 }
 
@@ -186,7 +186,8 @@ class AuditResult:
     def document(self) -> AuditDocument:
         """The result as the versioned document that every view renders."""
         bound = self.bound
-        kind: NumberType = "proven" if bound.is_confidence_bound else "estimated"
+        is_proven = bound.is_confidence_bound and UNPROVEN.isdisjoint(bound.assumptions)
+        kind: NumberType = "proven" if is_proven else "estimated"
         numbers: dict[str, NumberType] = {"epsilon_lower_bound": kind}
         if self.true_epsilon is not None:
             numbers["true_epsilon"] = "proven"
@@ -238,6 +239,8 @@ class AuditResult:
         return audit_chart(self.document)
 
 
+UNPROVEN = frozenset({"normal scores", "the likely labels follow the true law"})
+"""Assumptions that the data may break unnoticed: a bound that needs one counts as estimated."""
 _OF_THE_BOUND = (
     "epsilon_lower_bound",
     "method",
@@ -305,7 +308,7 @@ def notes_of_bound(bound: OneRunBound, *, delta: float) -> Iterator[Note]:
         yield Note(
             "normal-scores-assumed",
             "The bound takes the scores to be normal, also in the far tails that δ is about. A test of their "
-            "shape found nothing against it.",
+            "shape found nothing against it, but cannot see these tails. Use it where the noise is known to be normal.",
         )
 
 

@@ -79,3 +79,32 @@ def test_what_does_not_fit_is_refused(change, words):
     } | change
     with pytest.raises(InputError, match=words):
         audit_labels(**given)
+
+
+def test_a_control_refuses_likely_labels_that_are_off():
+    """The released probabilities are the true law: nothing is given away, whatever `likely` says."""
+    rng = np.random.default_rng(0)
+
+    def records(n=2000):
+        true = rng.uniform(0.05, 0.95, n)
+        labels = (rng.random(n) < true).astype(int)
+        return labels, np.c_[1 - true, true], np.c_[1 - 0.5 * true, 0.5 * true]
+
+    labels, law, off = records()
+    assert audit_labels(labels, law, off, claimed_epsilon=0.2, random_state=0).is_broken
+    with pytest.raises(InputError, match="the release never used"):
+        audit_labels(labels, law, off, control=records(), claimed_epsilon=0.2, random_state=0)
+    control = records()
+    found = audit_labels(
+        labels, law, law, control=(control[0], control[1], control[1]), random_state=0
+    )
+    assert found.epsilon_lower_bound == 0.0
+    assert found.document.number_types["epsilon_lower_bound"] == "estimated"
+
+
+@pytest.mark.parametrize(
+    "wrong", [(5, np.ones((1, 2)), np.ones((1, 2))), ([0, 1], [0.5, 0.5], 0.5)]
+)
+def test_what_is_no_table_is_refused(wrong):
+    with pytest.raises(InputError):
+        audit_labels(*wrong)

@@ -184,7 +184,7 @@ def test_what_does_not_fit_is_refused_in_one_line():
     scores = rng.normal(size=150)
     with (
         pytest.warns(ApproximationWarning, match="half"),
-        pytest.raises(InputError, match="at least 100 canaries"),
+        pytest.raises(InputError, match="fewer than 100 canaries"),
     ):
         one_run_bound(included, scores, delta=DELTA, method="gaussian-scores")
     with pytest.raises(InputError, match="delta"):
