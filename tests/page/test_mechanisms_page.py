@@ -292,7 +292,7 @@ def test_everything_works_by_the_keyboard_alone(
             keys.press("Control+A")
             keys.type("0.5")
             assert "Nearest computed: ε = 0.534." in page.inner_text("#look-nearest")
-            assert "at ε = 0.534 and train with forward correction" in page.inner_text("#advice")
+            assert "corrected randomised response at ε = 0.534." in page.inner_text("#advice")
     order = ["feared", "feared-kind", "accepted", "reset", "outcome", "look-mechanism"]
     assert seen == [*order, "look-epsilon"]
     page.focus("#reset")

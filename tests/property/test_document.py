@@ -28,6 +28,7 @@ from epsilens.document import (
     to_dict,
     to_json,
 )
+from epsilens.document.risk import CELL_WORDS
 from epsilens.notes import NOTES
 
 numbers = st.none() | st.floats(allow_nan=True, allow_infinity=True)
@@ -81,7 +82,9 @@ def risks(draw: st.DrawFn) -> RiskDocument:
     ends = sorted(draw(st.tuples(*[st.floats(allow_nan=False)] * 2)))
     settled = {"epsilon", "mechanism", "answer_inference_low", "answer_inference_high"}
     settled |= {"holder_rate_low", "holder_rate_high", "group_epsilons"}
-    optional_budgets = {"record_epsilon", "epsilon_lower_bound"}
+    settled |= {"envelope_tpr_low", "envelope_tpr_high"}
+    own = {name: st.none() | budgets for name in ("record_epsilon", "epsilon_lower_bound")}
+    own |= {name: st.none() | st.sampled_from(["lira", "rmia"]) for name in CELL_WORDS}
     cells = [
         RiskCell(
             epsilon=draw(budgets),
@@ -90,8 +93,10 @@ def risks(draw: st.DrawFn) -> RiskDocument:
             answer_inference_high=ends[1],
             holder_rate_low=ends[0],
             holder_rate_high=ends[1],
+            envelope_tpr_low=ends[0],
+            envelope_tpr_high=ends[1],
             **{
-                name: draw(st.none() | budgets if name in optional_budgets else numbers)
+                name: draw(own.get(name, numbers))
                 for name in RiskCell.model_fields
                 if name not in settled
             },
