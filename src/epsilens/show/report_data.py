@@ -656,7 +656,8 @@ def _origin(origin: Provenance) -> list[tuple[str, str]]:
         *_settings(origin),
         ("seed", "none" if origin.seed is None else str(origin.seed)),
         ("epsilens", origin.version),
-        ("fingerprint of the columns", origin.schema_fingerprint or "none"),
+        # The document has it in full.
+        ("fingerprint of the columns", (origin.schema_fingerprint or "none")[:16]),
         ("time taken", seconds_text(origin.seconds)),
     ]
 
