@@ -87,6 +87,12 @@
     return `${said} No ε is within the cost limit. ${begun} costs the least. ${release}`;
   }
 
+  // With an ε for each group the text is longer than a number.
+  function fill(text) {
+    if (document.activeElement !== look) look.value = text;
+    look.style.width = text.length > 8 ? `${text.length + 2}ch` : "";
+  }
+
   // What belongs to the answer that is shown: its command, and what it leaves open.
   function showConsequences(curve, cell, isSolved) {
     const command = byId("next-command");
@@ -124,7 +130,7 @@
     firstScreen.showFacts(miss?.facts ?? []);
     showConsequences(miss ? solved.curve : null, null, false);
     if (miss) mechanism.value = solved.curve.name;
-    if (document.activeElement !== look) look.value = miss?.epsilon ?? "";
+    fill(miss?.epsilon ?? "");
     write("look-nearest", "");
   }
 
@@ -140,7 +146,7 @@
     firstScreen.showFacts(cell.facts);
     showConsequences(curve, cell, isSolved);
     mechanism.value = curve.name;
-    if (document.activeElement !== look) look.value = cell.epsilon;
+    fill(cell.epsilon);
     write("look-nearest", "");
   }
 
