@@ -169,6 +169,11 @@ NOTES: Mapping[str, NoteKind] = {
     # The audit.
     "uncorrected-tests": NoteKind("warning", "The number is not a confidence bound."),
     "audit-too-weak": NoteKind("warning", "The audit cannot prove a smaller epsilon."),
+    "repeated-canaries": NoteKind(
+        "warning",
+        "Most rows are repeated, so that the bound may be above the truth.",
+        has_names=False,
+    ),
     "pure-bound": NoteKind("warning", "A pure bound says nothing about a claim with delta."),
     "gaussian-assumed": NoteKind("warning", "The bound assumes that the mechanism is Gaussian."),
     "normal-scores-assumed": NoteKind("warning", "The bound takes the scores to be normal."),

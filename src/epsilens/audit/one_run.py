@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 
@@ -36,9 +35,6 @@ from epsilens.audit.result import (
 from epsilens.audit.scores import LinearMMSE, Loss, Score
 from epsilens.errors import InputError, InputTypeError, setting
 from epsilens.notes import Note
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(eq=False, repr=False)
@@ -127,6 +123,30 @@ class OneRunAudit:
             If the method does not fit the mechanism, canaries and output do not fit the score, or
             a callable of one's own fails; its error is the cause of this one.
         """
+        return self.run_parts(random_state=random_state)
+
+    def run_parts(
+        self, n_parts: int = 1, runs_each: int = 1, *, random_state: int | None = None
+    ) -> AuditResult:
+        """Run the mechanism several times, with new coins each time, for one bound.
+
+        Parameters
+        ----------
+        n_parts : int, at least 1
+            Bounds of which the smallest counts. Each errs with probability α^(1/n_parts), α being the error
+            that the confidence allows. A large δ needs several: a mechanism that publishes everything with
+            probability δ keeps (0, δ), so that one run never shows more than a confidence of 1 − δ.
+        runs_each : int, at least 1
+            Runs whose canaries are judged together. Each canary is in one run only, so that all runs together
+            are one mechanism with the same ε and δ. 1 for method 'residual'.
+        random_state : int, optional
+            As in `run`; the i-th run takes `random_state + i`.
+
+        Returns
+        -------
+        AuditResult
+            As from `run`.
+        """
         started = time.perf_counter()
         epsilon, delta = self._claim()
         test = BoundTest.checked(delta or 0.0, self.confidence, self.method, self.selection)
@@ -137,21 +157,31 @@ class OneRunAudit:
                 f"does, and {_name(own)!r} is known not to: the bound would be false. "
                 "Use 'pure' or 'approximate'."
             )
-        mechanism: Mechanism | BareCallable = self.mechanism
         if random_state is not None:
             as_count(random_state, name="random_state", least=0)
-            if isinstance(mechanism, Simulated):
-                mechanism = mechanism.with_noise_from(own_stream(random_state, purpose="noise"))
-        canaries = self._make_canaries(own_stream(random_state, purpose="canaries"))
-        score = self.score
-        if score is None and own is not None:
-            score = own.score()
-        elif score is None:
-            score = Loss() if len(canaries.records) == 2 else LinearMMSE()
-        # Nothing below that makes scores is given `included`.
-        included = draw_inclusion(canaries.n_canaries, random_state)
-        output = self._run_once(mechanism, canaries, included)
-        bound = self._bound(test, score, output, canaries, included)
+        n_runs = as_count(n_parts, name="n_parts") * as_count(runs_each, name="runs_each")
+        if test.method == "residual" and runs_each > 1:
+            raise InputError(
+                argument="runs_each", expected="1 for method 'residual'", got=str(runs_each)
+            )
+        part = replace(test, level=test.level ** (1.0 / n_parts))
+        parts, canaries = [], None
+        for first in range(0, n_runs, runs_each):
+            observed = []
+            for index in range(first, first + runs_each):
+                seed = None if random_state is None else random_state + index
+                canaries = self._make_canaries(own_stream(seed, purpose="canaries"))
+                observed.append(self._observe(test, canaries, seed))
+            parts.append(_bound_of(part, observed))
+        smallest = min(parts, key=lambda bound: bound.epsilon_lower_bound)
+        notes = () if canaries is None else tuple(self._notes(smallest, canaries, delta or 0.0))
+        bound = smallest
+        if n_runs > 1:
+            bound = replace(
+                smallest,
+                confidence=1.0 - test.level,
+                conditions=[*smallest.conditions, _of_runs(n_parts, runs_each)],
+            )
         truth = None
         if own is not None:
             said = f"{setting('mechanism')} must say its ε"
@@ -165,21 +195,31 @@ class OneRunAudit:
             true_epsilon=truth,
             is_broken=is_broken,
             verdict=verdict,
-            notes=tuple(self._notes(bound, canaries, delta or 0.0)),
+            notes=notes,
             seed=random_state,
             seconds=time.perf_counter() - started,
         )
 
-    @staticmethod
-    def _bound(
-        test: BoundTest, score: Score, output: object, canaries: Canaries, included: BoolArray
-    ) -> OneRunBound:
+    def _observe(self, test: BoundTest, canaries: Canaries, seed: int | None) -> _Run:
+        """Toss the coins, run the mechanism once and score the canaries."""
+        own = self.mechanism if isinstance(self.mechanism, Mechanism) else None
+        mechanism: Mechanism | BareCallable = self.mechanism
+        if seed is not None and isinstance(mechanism, Simulated):
+            mechanism = mechanism.with_noise_from(own_stream(seed, purpose="noise"))
+        score = self.score
+        if score is None and own is not None:
+            score = own.score()
+        elif score is None:
+            score = Loss() if len(canaries.records) == 2 else LinearMMSE()
+        # Nothing below that makes scores is given `included`.
+        included = draw_inclusion(canaries.n_canaries, seed)
+        output = self._run_once(mechanism, canaries, included)
         if test.method == "residual":
-            return residual_bound(output, canaries, included, delta=test.delta, level=test.level)
+            return _Run(canaries, included, output, None)
         given = run_own(
             f"{setting('score')} must give every canary a number", score, output, canaries
         )
-        return test.bound(included, _as_scores(given, canaries))
+        return _Run(canaries, included, output, _as_scores(given, canaries))
 
     def _claim(self) -> tuple[float | None, float | None]:
         own = self.mechanism if isinstance(self.mechanism, Mechanism) else None
@@ -255,6 +295,43 @@ class OneRunAudit:
                 "The canaries overlap, so that they are not independent, as the method assumes. Use "
                 "one-hot directions.",
             )
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """One run: the coins, the output and, unless the method looks at the output, the scores."""
+
+    canaries: Canaries
+    included: BoolArray
+    output: object
+    scores: FloatArray | None
+
+
+def _bound_of(test: BoundTest, runs: list[_Run]) -> OneRunBound:
+    """Return the bound that all canaries of some runs give together."""
+    scores = [run.scores for run in runs if run.scores is not None]
+    if not scores:
+        run = runs[0]
+        return residual_bound(
+            run.output, run.canaries, run.included, delta=test.delta, level=test.level
+        )
+    return test.bound(np.concatenate([run.included for run in runs]), np.concatenate(scores))
+
+
+def _of_runs(n_parts: int, runs_each: int) -> str:
+    """Return in words what several runs rest on.
+
+    Examples
+    --------
+    >>> _of_runs(2, 1)
+    '2 runs with fresh noise in each, and the smaller of 2 bounds'
+    """
+    of = (
+        ""
+        if n_parts == 1
+        else f", and the small{'er' if n_parts == 2 else 'est'} of {n_parts} bounds"
+    )
+    return f"{n_parts * runs_each} runs with fresh noise in each{of}"
 
 
 def _name(mechanism: object) -> str:

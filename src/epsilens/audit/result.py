@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 import epsilens
+from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_delta, as_epsilon
 from epsilens.audit.bound import (
     CONDITIONS,
@@ -19,6 +21,7 @@ from epsilens.audit.bound import (
     Selection,
     one_run_bound,
 )
+from epsilens.audit.inputs import coins_and_scores
 from epsilens.audit.path import first_level
 from epsilens.document import AuditDocument, Provenance, to_dict
 from epsilens.document.parts import NumberType
@@ -374,7 +377,48 @@ def audit_scores(
         method=method,
         selection=selection,
     )
-    return judged(bound, epsilon=epsilon, delta=delta, name=name, started=started)
+    found = judged(bound, epsilon=epsilon, delta=delta, name=name, started=started)
+    if times := _times_repeated(*coins_and_scores(included, scores)):
+        found = replace(
+            found,
+            notes=(
+                *found.notes,
+                Note(
+                    "repeated-canaries",
+                    f"Most canaries are there {times} times, with the same score and the same coin. Every canary "
+                    "must have one row and a coin of its own: otherwise the bound may be above the truth. Remove "
+                    "the repeated rows.",
+                ),
+            ),
+        )
+    return found
+
+
+_LEAST_DISTINCT = 10
+"""Fewer scores than that are answers or counts, which are equal by nature."""
+
+
+def _times_repeated(included: BoolArray, scores: FloatArray) -> int:
+    """Return how often most scores occur, always with the same coin; 0 if they do not.
+
+    Rounded scores are equal by chance: then their numbers differ, and so do their coins.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> included, scores = rng.random(100) < 0.5, rng.normal(size=100)
+    >>> _times_repeated(included, scores)
+    0
+    >>> _times_repeated(np.repeat(included, 2), np.repeat(scores, 2))
+    2
+    """
+    _, place, times = np.unique(scores, return_inverse=True, return_counts=True)
+    if times.size < _LEAST_DISTINCT:
+        return 0
+    inside = np.bincount(place, weights=included)
+    agreed = times[(times > 1) & ((inside == 0) | (inside == times))]
+    usual = int(np.bincount(agreed).argmax()) if agreed.size else 0
+    return usual if np.count_nonzero(agreed == usual) > times.size / 2 else 0
 
 
 def judged(

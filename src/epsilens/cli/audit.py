@@ -442,24 +442,36 @@ def _coins_and_scores(frame: pd.DataFrame) -> tuple[BoolArray, FloatArray]:
     import numpy as np
     import pandas as pd
 
+    named = {}
     for name in ("included", "score"):
-        if name not in frame.columns:
+        # Capitals do not matter where one column is meant.
+        alike = [column for column in frame.columns if str(column).strip().lower() == name]
+        if name in frame.columns:
+            named[name] = frame[name]
+        elif len(alike) == 1:
+            named[name] = frame[alike[0]]
+        else:
             raise InputError(
                 f"the file must have the columns `included` and `score`, and {name!r} was not found. "
                 "Give every canary a row."
             )
-    words = frame["included"].astype(str).str.strip().str.lower().str.removesuffix(".0")
+    words = named["included"].astype(str).str.strip().str.lower().str.removesuffix(".0")
     coins = words.map(_INCLUDED)
     if (n_other := int(coins.isna().sum())) > 0:
         raise InputError(
             f"the column `included` must hold 1 or 0, but {n_other} of {len(frame)} rows hold something "
             "else. Write 1 for a canary that was in."
         )
-    values = pd.to_numeric(frame["score"], errors="coerce").to_numpy(dtype=np.float64)
+    values = pd.to_numeric(named["score"], errors="coerce").to_numpy(dtype=np.float64)
     if n_missing := int(np.isnan(values).sum()):
         raise InputError(
             f"the column `score` must hold numbers, but {n_missing} of {len(frame)} rows hold none. Give a "
             "canary without an opinion the middle score."
+        )
+    if n_infinite := int(np.isinf(values).sum()):
+        raise InputError(
+            f"the column `score` must hold finite numbers, but {n_infinite} of {len(frame)} rows are infinite or "
+            "above 1e308. Only their order counts: write their ranks."
         )
     return coins.to_numpy(dtype=np.bool_), values
 

@@ -156,6 +156,7 @@ def read_table(
     path = Path(source)
     # An empty name, as of a shell variable that is not set, would be the folder that one stands in.
     if path.is_dir() and str(source):
+        path = path.resolve() if path.name in ("", "..") else path  # `.` has no name to show
         frame = frame_from_arrow(read_parquet_folder(path), name=path.name)
         return TableFile(
             frame, name or path.resolve().name, "parquet", partitions=partition_columns(path)

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from epsilens.audit import Weighted, measure_coverage, one_run_bound
-from epsilens.audit.weighted import sum_tail, weighted_bound, weighted_test
+from epsilens.audit.weighted import _ends, _surely_refuted, sum_tail, weighted_bound, weighted_test
 from epsilens.errors import InputError
 
 
@@ -36,6 +38,40 @@ def test_weights_fall_with_the_rank_and_keep_the_error():
         chance = 1.0 / (1.0 + math.exp(-epsilon))
         sums = (rng.random((4000, 1000)) < chance) @ weights
         assert np.mean(sums >= threshold) <= 0.05 + 3.0 * math.sqrt(0.05 * 0.95 / 4000)
+
+
+@pytest.mark.parametrize("n_canaries", [7, 400, 5000])
+@pytest.mark.parametrize("epsilon", [0.0, 1.0, 3.0])
+def test_what_the_cheap_bound_refutes_the_exact_law_refutes(n_canaries, epsilon):
+    asked = {"n_canaries": n_canaries, "delta": 1e-6, "level": 0.05}
+    found = weighted_test(n_canaries, epsilon, **asked)
+    if found is None:
+        return
+    weights, threshold = found
+    ends = _ends(n_canaries, epsilon, **asked)
+    np.testing.assert_array_equal(ends, [(weights >= w).sum() for w in range(1, 65)])
+    left = 0.05 - n_canaries * 1e-6 / (1.0 + math.exp(epsilon))
+    surely = [
+        total
+        for total in range(int(weights.sum()) + 1)[:: max(int(weights.sum()) // 200, 1)]
+        if _surely_refuted(total, ends, epsilon, left=left)
+    ]
+    assert min(surely, default=threshold) >= threshold
+    assert n_canaries == 7 or surely
+
+
+def test_the_law_of_many_guesses_is_binomial():
+    tail = sum_tail(np.array([0, 0, 100_000]), 0.731)
+    exact = binom.sf(np.arange(0, 200_001, 2) // 2 - 1, 100_000, 0.731)
+    np.testing.assert_allclose(tail[::2], exact, atol=1e-10)
+
+
+def test_a_hundred_thousand_canaries_take_seconds():
+    rng = np.random.default_rng(0)
+    right = rng.random(100_000) < np.linspace(0.99, 0.5, 100_000)
+    started = time.perf_counter()
+    assert weighted_bound(right, n_canaries=100_000, delta=1e-8, level=0.05) > 3.0
+    assert time.perf_counter() - started < 20.0  # 0.1 on an idle machine
 
 
 @pytest.mark.slow
