@@ -47,6 +47,8 @@ ROWS = (
     ("leaky-response", 1e-5, "approximate", "weighted", True),
     ("gaussian", 1e-6, "approximate", "weighted", True),
     ("noisy sum", 1e-6, "residual", None, True),
+    ("randomised-response", 1e-6, "gaussian-scores", None, True),
+    ("leaky-response", 1e-5, "gaussian-scores", None, True),
     ("randomised-response", 0.0, "pure", "as_printed", False),
     ("randomised-response", 1e-6, "f-dp", 100, False),
 )
@@ -87,7 +89,7 @@ def main() -> None:
         settings.audits, settings.canaries = 40, 300
     rows = []
     for number, (channels, delta, method, selection, covered) in enumerate(ROWS):
-        if settings.only not in (None, method, selection):
+        if settings.only not in (None, method, selection, f"{channels} {method}"):
             stored = json.loads((RESULTS / "audit-coverage.json").read_text(encoding="utf-8"))[
                 "rows"
             ]
@@ -164,6 +166,9 @@ def table(rows: list[dict], n_canaries: int) -> str:
         first, cells = group[0], ["–"] * (len(EPSILONS) - len(group))
         for row in group:
             mark = "" if row["within_two_standard_errors"] else " **too often**"
+            if row["refused"] == row["audits"]:
+                cells.append(f"all {row['audits']:,} refused")
+                continue
             refused = f", {row['refused']} refused" if row["refused"] else ""
             cells.append(
                 f"{row['rate']:.1%} of {row['audits']:,}{refused} (mean bound {row['mean_bound']:.2f}){mark}"
@@ -172,7 +177,7 @@ def table(rows: list[dict], n_canaries: int) -> str:
         lines.append(
             f"| {name} | {first['method']} | {first['selection']} | " + " | ".join(cells) + " |"
         )
-    worst = max(row["standard_error"] for row in rows)
+    worst = max(row["standard_error"] for row in rows if row["refused"] < row["audits"])
     lines += ["", f"Standard error of a rate at most {worst:.1%}."]
     return "\n".join(lines)
 
