@@ -19,6 +19,9 @@ MARGIN = 0.1
 _CANARIES = 1000
 _MOST_RUNS = 100
 _MOST_PARTS = 6
+_MOST = 200_000
+"""More canaries in all are not tried."""
+_STEPS = tuple(sorted({round(1.2**power) for power in range(30)}))
 _UNEVEN = 1e-5
 """Probability of fewer canaries that are in than are reckoned with."""
 _SURE_METHODS = ("gaussian-scores", "residual")
@@ -139,13 +142,24 @@ def plan_audit(
     """
     if method == "pure" and delta > 0.0:
         raise InputError(PURE_BOUND.text)
-    found, best = [], 0.0
+    if method == "residual" and n_runs is not None and n_runs > _MOST_PARTS:
+        raise InputError(
+            argument="runs",
+            expected=f"at most {_MOST_PARTS} for method 'residual'",
+            got=str(n_runs),
+            hint="One run is enough.",
+        )
+    found: list[Plan] = []
+    best = 0.0
     for n_parts in range(1, _MOST_PARTS + 1):
+        part_level = level ** (1.0 / n_parts)
+        if n_parts > 1 and any(plan.n_runs <= n_parts for plan in found) and n_each is not None:
+            break
         for runs_each, each in _choices(
-            epsilon, delta, level ** (1.0 / n_parts), method, n_parts, n_each, n_runs, most_each
+            epsilon, delta, part_level, method, n_parts, n_each, n_runs, most_each
         ):
             reached = bound_without_noise(
-                runs_each * each, delta=delta, method=method, level=level ** (1.0 / n_parts)
+                runs_each * each, delta=delta, method=method, level=part_level
             )
             best = max(best, reached)
             if reached >= epsilon + MARGIN:
@@ -175,8 +189,12 @@ def _choices(
     runs = range(1, _MOST_RUNS // n_parts + 1) if n_runs is None else [n_runs // n_parts]
     if method == "residual":
         runs = [each for each in runs if each == 1]
+    if not runs:
+        return []
     if n_each is not None:
-        return [(each, n_each) for each in runs]
+        # Steps of about a fifth; the first is tried whatever its size.
+        steps = sorted({runs[-1], *(each for each in _STEPS if each <= runs[-1])} & set(runs))
+        return [(each, n_each) for each in steps if each == runs[0] or each * n_each <= _MOST]
     odds = 1.0 + math.exp(min(epsilon, 30.0))
     enough = 1.2 * math.log(2.0 / level) * (1.0 + math.exp(min(epsilon + MARGIN, 30.0)))
     # Whoever asks for more runs has more canaries.
@@ -195,7 +213,8 @@ def _choices(
             break
         tried.append((each, max(math.ceil(wanted / each), 2)))
         wanted *= 1.2
-    return tried
+    # Too few all the same: what they prove is stated.
+    return tried or [(runs[-1], max(min(most_each, int(min(most, 1e9)) // runs[-1]), 2))]
 
 
 def _too_weak(
@@ -212,8 +231,8 @@ def _too_weak(
         advice.append("leave out `canaries`")
     if n_runs is not None:
         advice.append("leave out `runs`")
-    if n_each is None and n_runs is None:
-        advice.append("use more dimensions")
+    if n_runs is None and best > 0.0:
+        advice.append(f"set `runs` above {_MOST_RUNS}")
     advice += (["use a smaller δ"] if delta > 0.0 else []) + ["use a lower confidence"]
     advice.append("use another method")
     return InputError(
