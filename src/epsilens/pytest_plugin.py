@@ -96,7 +96,6 @@ def _audit(
     runs: int | None = None,
 ) -> AuditResult:
     __tracebackhide__ = True
-    from epsilens._validate import as_count, as_positive
     from epsilens.audit import (
         Canaries,
         Mechanism,
@@ -112,12 +111,8 @@ def _audit(
     try:
         checked_claim(epsilon, delta)
         level, kind = checked_level(confidence), checked_method(method, delta)
-        if runs is not None:
-            as_count(runs, name="runs")
-        if canaries is not None and not isinstance(canaries, Canaries):
-            as_count(canaries, name="canaries", least=2)
         plan = plan_audit(
-            as_positive(epsilon, name="epsilon"),
+            epsilon,
             delta,
             method=kind,
             level=level,

@@ -33,7 +33,7 @@ ALLOWED = {
     "_types": set(),
     "_validate": {"errors", "_types"},
     "notes": {"errors"},
-    "pytest_plugin": {"audit"},
+    "pytest_plugin": {"audit", "errors"},
     "document": {"errors", "notes", "_types", "_validate"},
     "data": LEFT,
     "channels": LEFT | {"data"},

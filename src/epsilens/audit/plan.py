@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from epsilens._validate import as_count, as_positive
 from epsilens.audit.bound import BoundTest, Method
 from epsilens.audit.result import PURE_BOUND
 from epsilens.document.wording import delta_text
@@ -140,6 +141,11 @@ def plan_audit(
     >>> plan_audit(1.0, 1e-6, method="approximate", level=1e-4, n_runs=1).n_each
     186
     """
+    as_positive(epsilon, name="epsilon")
+    if n_runs is not None:
+        as_count(n_runs, name="runs")
+    if n_each is not None:
+        as_count(n_each, name="canaries", least=2)
     if method == "pure" and delta > 0.0:
         raise InputError(PURE_BOUND.text)
     if method == "residual" and n_runs is not None and n_runs > _MOST_PARTS:
