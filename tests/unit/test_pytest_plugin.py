@@ -125,7 +125,7 @@ def test_an_audit_that_cannot_fail_is_not_passed(canaries, epsilens_audit):
         ({"runs": 0}, "`runs` must be"),
         ({"canaries": 1}, "`canaries` must be"),
         ({"method": "f-dp"}, "Gaussian noise keeps no finite epsilon"),
-        ({"delta": 1e-5, "method": "gaussian-scores"}, "normal scores"),
+        ({"delta": 1e-5, "method": "gaussian-scores"}, "scores that are not normal"),
         ({"confidence": 1.0}, "`confidence` must lie"),
     ],
 )
@@ -167,7 +167,7 @@ def test_a_refusal_by_chance_is_tried_again(epsilens_audit, monkeypatch):
 def test_the_smaller_of_two_bounds_errs_as_often_as_the_confidence_allows():
     """Two bounds that err in a half each, and the smaller of both in a quarter."""
     audit = OneRunAudit(
-        GaussianSum(1.0, DELTA, dimension=200, directions="one-hot"),
+        GaussianSum(1.0, DELTA, dimension=500, directions="one-hot"),
         canaries=200,
         method="residual",
         confidence=0.75,
