@@ -417,7 +417,7 @@ def attack_rows(document: RiskDocument, cell: RiskCell) -> tuple[Row, ...]:
             row("answer_inference_high", "up to", most, "measured"),
             row("answer_inference_unseen", "outside the data", percent_text, "measured"),
             row("answer_inference_ceiling", "ceiling (proven)", most, "proven given b"),
-            row("tpr_ceiling_at_fpr_0_01", "found at 1%\n(proven)", most, "proven"),
+            row("tpr_ceiling_at_fpr_0_01", "found at 1% (proven)", most, "proven"),
             *recognised,
         ]
     else:
@@ -514,7 +514,7 @@ def _group_tables(document: RiskDocument) -> list[Table]:
                     for cell in attacked
                 ),
                 (
-                    "Recognised: mean success rate over the group's records; guessing reaches 50%. More than others: the "
+                    "Mean rate: the success rate over the group's records; guessing reaches 50%. More than others: the "
                     f"difference to all other records. At least, and the range: {sure} confidence for all groups at once.",
                     f"{NOTHING}: too few records. 30 are needed for a mean, 100 for those found.",
                 ),
@@ -538,7 +538,7 @@ def _group_rows(document: RiskDocument, cell: GroupRiskCell) -> tuple[Row, ...]:
             "proven",
         ),
         row("n_attacked", "records", "{:,}".format),
-        row("asr_mean", "recognised", percent_text, "measured"),
+        row("asr_mean", "mean rate", percent_text, "measured"),
         row("asr_mean_lower_bound", "at least", at_least_text, "measured"),
         row("asr_mean_excess", "more than others (points)", points, "measured"),
         row("asr_mean_excess_lower_bound", "by at least", points, "measured"),

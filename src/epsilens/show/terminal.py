@@ -74,7 +74,7 @@ def _column_look(key: str, title: str, texts: Sequence[str]) -> dict[str, Any]:
         return {"no_wrap": True}
     return {
         "no_wrap": longest >= len(title),
-        "min_width": max(map(len, " ".join(texts).split()), default=0),
+        "min_width": max(map(len, " ".join([title, *texts]).split()), default=0),
     }
 
 
