@@ -85,6 +85,7 @@ def risks(draw: st.DrawFn) -> RiskDocument:
     settled |= {"envelope_tpr_low", "envelope_tpr_high"}
     own = {name: st.none() | budgets for name in ("record_epsilon", "epsilon_lower_bound")}
     own |= {name: st.none() | st.sampled_from(["lira", "rmia"]) for name in CELL_WORDS}
+    own |= {"envelope_records": st.none() | st.integers(0, 10**6)}
     cells = [
         RiskCell(
             epsilon=draw(budgets),

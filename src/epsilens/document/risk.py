@@ -119,6 +119,9 @@ class RiskCell(Part):
     envelope_p_value: OptionalNumber = None
     """How often useless attacks find so many members among their surest guesses by chance, corrected for
     the number of attacks."""
+    envelope_records: Count | None = None
+    """Number of records on which the attacks were compared, drawn at random where there are more. Shares and
+    interval are about these."""
     epsilon_lower_bound: OptionalNonNegative = None
     """For dpsgd, the privacy level that the attack refutes everything below of; null for rr."""
     accuracy: OptionalNumber = None
@@ -158,7 +161,8 @@ class GroupRiskCell(RiskCell):
     """What an attacker gets of a group of people at one privacy budget, where everybody is protected.
 
     Numbers about membership are null where the group has too few records: 30 for the mean success rate, 100 for the
-    share of members found. Their bounds hold for all groups at once. No number is about a single record.
+    share of members found. Their bounds hold for all groups at once. No number is about a single record, but the
+    difference of two groups that differ in one record is: do not publish such groups together.
 
     Examples
     --------
@@ -243,7 +247,7 @@ class RiskDocument(DocumentHead):
     """Where two tables are compared: the budget of the other that exposes as much."""
 
 
-_NO_NUMBERS = ("mechanism", "group", "n_people", "n_attacked")
+_NO_NUMBERS = ("mechanism", "group", "n_people", "n_attacked", "envelope_records")
 
 
 def risk_number_types() -> dict[str, NumberType]:

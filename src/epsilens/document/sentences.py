@@ -431,9 +431,18 @@ def strongest_sentences(document: RiskDocument, cell: RiskCell, *, at: str = "")
         cell.envelope_p_value,
         cell.tpr_at_fpr_0_01,
     )
-    if found is None or chance is None or chance > _NOTICED or found <= max(plain or 0.0, 0.01):
+    low, high, n_compared = cell.envelope_tpr_low, cell.envelope_tpr_high, cell.envelope_records
+    is_part = n_compared is not None and n_compared < document.n_targets
+    # What was found among some records is beside what was found among all only if it is clearly more.
+    least = low if is_part else found
+    if (
+        found is None
+        or chance is None
+        or chance > _NOTICED
+        or (least or 0.0) <= max(plain or 0.0, 0.01)
+    ):
         return []
-    low, high = cell.envelope_tpr_low, cell.envelope_tpr_high
+    among = f" among {n_compared:,} records" if is_part else ""
     ends = ""
     if low is not None and high is not None:
         ends = (
@@ -441,7 +450,7 @@ def strongest_sentences(document: RiskDocument, cell: RiskCell, *, at: str = "")
             f"{confidence_text(document)} confidence, the choice allowed for"
         )
     return [
-        f"The strongest of several attacks{at} ({cell.envelope_method}) finds {percent_text(found)} of the members while "
+        f"The strongest of several attacks{at} ({cell.envelope_method}) finds {percent_text(found)} of the members{among} while "
         f"it accuses 1% of the others (measured{ends})."
     ]
 

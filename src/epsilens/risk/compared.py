@@ -357,7 +357,15 @@ def strongest_attack(
     names = methods
     if names is None:
         names = (*COMPARED, "quantile") if table is not None else COMPARED
-    tried = {chosen.name: chosen for name in names if (chosen := _as_method(name, values.shape))}
+    asked = [names] if isinstance(names, str) else list(names)
+    tried = {chosen.name: chosen for name in asked if (chosen := _as_method(name, values.shape))}
+    if len(tried) < len(asked):
+        raise InputError(
+            argument="methods",
+            expected="methods with different names",
+            got="several with the same one",
+            hint="Call `attack_membership` for each.",
+        )
     if not tried:
         raise InputError(argument="methods", expected="at least one method", got="none")
     cleaned = without_rounding(values)
@@ -411,6 +419,10 @@ MOST_COMPARED = 100_000
 """Pairs of model and record on which methods are compared in a study at most: learning takes time."""
 
 
+FEWEST_COMPARED = 1000
+"""Records that are compared at least, where there are so many."""
+
+
 def comparison_numbers(
     scores: NDArray[np.floating], membership: BoolArray, *, confidence: float, seed: int
 ) -> dict[str, Any]:
@@ -424,10 +436,13 @@ def comparison_numbers(
         Seed of the records, where there are more pairs than `MOST_COMPARED`.
     """
     n_models, n_samples = scores.shape
-    most = max(MOST_COMPARED // n_models, 1)
+    most = max(MOST_COMPARED // n_models, FEWEST_COMPARED)
     if n_samples > most:
         chosen = np.sort(np.random.default_rng(seed).permutation(n_samples)[:most])
         scores, membership = scores[:, chosen], membership[:, chosen]
+    # Many models of few records tell less than fewer models of more.
+    enough = max(MOST_COMPARED // scores.shape[1], 64)
+    scores, membership = scores[:enough], membership[:enough]
     with warnings.catch_warnings():
         # The attack of the paper has warned already.
         warnings.simplefilter("ignore", ApproximationWarning)
@@ -441,6 +456,7 @@ def comparison_numbers(
         "envelope_tpr_low": found.tpr_low,
         "envelope_tpr_high": found.tpr_high,
         "envelope_p_value": found.p_value,
+        "envelope_records": scores.shape[1],
     }
 
 

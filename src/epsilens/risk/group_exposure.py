@@ -93,7 +93,10 @@ def group_exposures(
 def _part(held_out: HeldOutScores, mask: BoolArray) -> HeldOutScores:
     """Return the scores of some records only."""
     return HeldOutScores(
-        held_out.statistic[:, mask], held_out.membership[:, mask], held_out.judged[:, mask]
+        held_out.statistic[:, mask],
+        held_out.membership[:, mask],
+        held_out.judged[:, mask],
+        held_out.has_common_luck,
     )
 
 
@@ -103,7 +106,7 @@ def _excess(own: HeldOutScores, others: HeldOutScores, level: float) -> dict[str
     differences = differences[np.isfinite(differences)]
     if len(differences) < 2:
         return {}
-    error = float(differences.std(ddof=1)) / math.sqrt(len(differences))
+    error = own.wider * float(differences.std(ddof=1)) / math.sqrt(len(differences))
     mean = float(differences.mean())
     return {
         "asr_mean_excess": mean,

@@ -295,7 +295,7 @@ def attack_result(
     asr.setflags(write=False)
     asr_max = float(np.nanmax(asr))
     assumptions = list(_FAIR)
-    held_out = HeldOutScores(statistic, members, judged > 0)
+    held_out = HeldOutScores(statistic, members, judged > 0, null != "binomial")
     said = held_out.too_few_models()
     if said:
         assumptions.append(said)

@@ -287,11 +287,19 @@ class HeldOutScores:
         The truth.
     judged : array of bool, (2, n_samples)
         Whether the models with even (0) and odd (1) index are judged on this sample.
+    has_common_luck : bool
+        Whether both halves succeed together by chance: the online attack learns from the members of each half.
     """
 
     statistic: SingleArray
     membership: BoolArray
     judged: BoolArray
+    has_common_luck: bool = False
+
+    @property
+    def wider(self) -> float:
+        """Factor on standard errors over models: √2 where the means of both halves may go together entirely."""
+        return math.sqrt(2.0) if self.has_common_luck else 1.0
 
     def too_few_models(self) -> str:
         """Say how many samples cannot be judged in full; empty if all can be."""
@@ -306,7 +314,8 @@ class HeldOutScores:
     def mean_lower_bound(self, confidence: float) -> float:
         """Return a lower confidence bound of the mean success rate over samples, by Student's t over models.
 
-        Given the other half's fit the models are judged independently of each other.
+        Given the other half's fit the models of one half are judged independently of each other. Where both halves
+        may succeed together by chance the standard error is √2 times as large, which covers any dependence.
 
         Examples
         --------
@@ -320,7 +329,7 @@ class HeldOutScores:
         rates = rates[n_judged > 0]
         if len(rates) < 2:
             return 0.0
-        error = float(rates.std(ddof=1)) / math.sqrt(len(rates))
+        error = self.wider * float(rates.std(ddof=1)) / math.sqrt(len(rates))
         return float(rates.mean() - student.ppf(confidence, len(rates) - 1) * error)
 
     def model_rates(self) -> tuple[FloatArray, NDArray[np.int64]]:

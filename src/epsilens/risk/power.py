@@ -217,7 +217,7 @@ def planned_models(
         ) from None
 
 
-def power_text(n_models: int, n_records: int, *, confidence: float) -> str:
+def power_text(n_models: int, n_records: int, *, confidence: float, online: bool = False) -> str:
     """Say what so many models can detect, before they are trained.
 
     Examples
@@ -231,7 +231,7 @@ def power_text(n_models: int, n_records: int, *, confidence: float) -> str:
     record = detectable_effect(n_models, n_records, about="record", confidence=confidence)
     single = (
         "They cannot put the lower bound of a single record above one half. Train more, or attack fewer records."
-        if record is None
+        if record is None or (record > _LARGEST_OFFLINE and not online)
         else f"They find a single record that is recognised {100 * (0.5 + record):.1f}% of the time or more."
     )
     return (
@@ -245,7 +245,8 @@ def power_note(
     n_models: int, n_records: int, *, confidence: float, attacks: Sequence[MembershipAttack] = ()
 ) -> Note:
     """Say what so many models can detect, and whether the models spread more than was assumed."""
-    said = power_text(n_models, n_records, confidence=confidence)
+    online = any(attack.online for attack in attacks)
+    said = power_text(n_models, n_records, confidence=confidence, online=online)
     widest = max((spread_ratio(attack) for attack in attacks), default=1.0)
     if widest > _WIDER:
         said += (

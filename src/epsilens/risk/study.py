@@ -288,7 +288,8 @@ class AttackStudy(FittedModel):
                 groups=[*masks.values()],
             )
         if announce is not None:
-            announce(power_text(n_models, len(shadows.targets), confidence=level))
+            records = len(shadows.targets)
+            announce(power_text(n_models, records, confidence=level, online=online))
         attacks, compared, guesses, accuracies = [], [], [], []
         for e, outcome in zip(attacked, shadows.outcomes(), strict=True):
             attacks.append(lira(outcome.scores, outcome.members, online=online, confidence=level))
@@ -484,7 +485,7 @@ class AttackStudy(FittedModel):
             confidence=level,
         )
         if announce is not None:
-            announce(power_text(n_models, len(targets), confidence=level))
+            announce(power_text(n_models, len(targets), confidence=level, online=online))
         outcomes = noisy_outcomes(
             baseline,
             grid,

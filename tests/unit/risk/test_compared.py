@@ -9,7 +9,8 @@ from scipy.stats import binom
 from epsilens.document import Provenance, RiskCell, RiskDocument
 from epsilens.document.sentences import strongest_sentences
 from epsilens.errors import InputError
-from epsilens.risk import AttackEnvelope, compared, strongest_attack
+from epsilens.risk import AttackEnvelope, attack_membership, compared, strongest_attack
+from epsilens.risk.attack_methods import Rmia
 from epsilens.risk.compared import comparison_numbers, simultaneous_interval, surest_p_value
 from epsilens.risk.membership_attack import HeldOutScores
 from epsilens.risk.result import risk_frame
@@ -157,3 +158,32 @@ def test_a_study_reports_the_choice_made_beforehand_and_the_strongest_of_all(mon
     frame = risk_frame(document)
     assert frame["envelope_method"].tolist() == [cell.envelope_method]
     assert frame["envelope_tpr_low"].dtype == np.float64
+
+
+@pytest.mark.parametrize("method", ["lira", "lira-online", "bavaria"])
+def test_the_bound_of_the_mean_is_rarely_above_one_half_if_nothing_leaks(method):
+    """Online, both halves succeed together where chance moves the scores of the members alike."""
+    n_studies, above = 200, 0
+    for seed in range(n_studies):
+        generator = np.random.default_rng(seed)
+        membership = generator.random((64, 60)) < 0.5
+        attack = attack_membership(generator.normal(size=(64, 60)), membership, method=method)
+        above += attack.held_out.mean_lower_bound(0.95) > 0.5
+    assert above <= 0.05 * n_studies + 2.0 * (0.05 * 0.95 * n_studies) ** 0.5
+
+
+def test_methods_of_one_name_are_not_told_apart():
+    generator = np.random.default_rng(0)
+    scores, membership = generator.normal(size=(32, 40)), generator.random((32, 40)) < 0.5
+    with pytest.raises(InputError, match="different names"):
+        strongest_attack(scores, membership, methods=[Rmia(), Rmia(gamma=2.0)])
+    assert strongest_attack(scores, membership, methods="lira").method == "lira"
+
+
+def test_many_models_are_left_out_rather_than_records():
+    generator = np.random.default_rng(0)
+    membership = generator.random((3000, 60)) < 0.5
+    scores = generator.normal(size=membership.shape) + 4.0 * membership * (np.arange(60) < 3)
+    found = comparison_numbers(scores, membership, confidence=0.95, seed=0)
+    assert found["envelope_records"] == 60
+    assert found["envelope_tpr_low"] > 0.03
