@@ -52,25 +52,79 @@ def with_command(
     if data == "-":
         return document
 
+    def typed(chosen: Recommendation) -> list[str]:
+        """Return what is typed for one answer; nothing while columns must still be declared."""
+        is_local = chosen.mechanism in RANDOMISED
+        words = ["epsilens"]
+        file = f"./{data}" if data.startswith("-") else data
+        settings = document.provenance.settings
+        if is_local:
+            words += ["randomise", file]
+            for column in document.risk.protect:
+                words += ["--protect", typed_name(column)]
+            each = document.cost.provenance.settings.get("epsilon")
+            level = (
+                ",".join(f"{typed_name(name)}={one:.10g}" for name, one in each.items())
+                if isinstance(each, dict)
+                else f"{chosen.epsilon:.10g}"
+            )
+            words += ["--epsilon", level]
+        else:
+            words += ["train", file, "--label", label, "--mechanism", chosen.mechanism]
+            words += ["--epsilon", f"{chosen.epsilon:.10g}", "--delta", delta_text(chosen.delta)]
+            words += ["--protects", str(settings["protects"])]
+            if mechanism_class(chosen.mechanism).shrinks_rows:
+                words += ["--x-bound", f"{settings['x_bound']:.10g}"]
+            for column in document.risk.protect:
+                if column != label:
+                    words += ["--protect", typed_name(column)]
+            # For records nothing is learnt from the data: their codes are declared by --categories.
+            is_record = settings["protects"] == "record"
+            if is_record and any(note.code == "columns-not-declared" for note in document.notes):
+                return []
+            codes = () if is_record else categorical
+            for option, columns in (("--drop", drop), ("--categorical", codes)):
+                for column in columns:
+                    words += [option, typed_name(column)]
+            if missing != "auto" and not is_record:
+                words += ["--missing", missing]
+            for text in ranges:
+                words += ["--range", text]
+            if positive is not None:
+                words += ["--positive", positive]
+        for text in bins:
+            if not is_local or text.rpartition("=")[0] in document.risk.protect:
+                words += ["--bins", text]
+        for option, value in (("--delimiter", delimiter), ("--encoding", encoding)):
+            if value is not None:
+                words += [option, value]
+        given = [
+            text
+            for text in categories
+            if not is_local or any(text.startswith(f"{name}=") for name in document.risk.protect)
+        ]
+        for text in given:
+            words += ["--categories", text]
+        wanted = [*document.risk.protect, *([] if is_local or positive is not None else [label])]
+        for column in dict.fromkeys(wanted):
+            is_told = any(text.startswith(f"{column}=") for text in (*given, *bins, *ranges))
+            if (
+                answers.get(column)
+                and not is_told
+                and (is_local or column != label or positive is None)
+            ):
+                known = "|".join(typed_answer(str(answer)) for answer in answers[column])
+                words += ["--categories", f"{column}={known}"]
+        if is_local:
+            were_dropped = any(note.code == "rows-dropped" for note in document.notes)
+            how = "drop" if missing == "auto" and were_dropped else missing
+            words += ["--missing", how] if how in ("drop", "category") else []
+        return [*words, "--out", "released.csv" if is_local else "model.json"]
+
     def told(chosen: _R) -> _R:
         if chosen.epsilon is None or not chosen.holds or chosen.group_epsilons is not None:
             return chosen  # a release is at one ε
-        words = _command_words(
-            document,
-            chosen,
-            data,
-            label=label,
-            answers=answers,
-            drop=drop,
-            categorical=categorical,
-            missing=missing,
-            positive=positive,
-            bins=bins,
-            delimiter=delimiter,
-            encoding=encoding,
-            categories=categories,
-            ranges=ranges,
-        )
+        words = typed(chosen)
         return chosen.model_copy(update={"command": shlex.join(words)}) if words else chosen
 
     return document.model_copy(
@@ -92,89 +146,3 @@ def command_at(command: str, epsilon: float) -> str:
     words = shlex.split(command)
     words[words.index("--epsilon") + 1] = f"{epsilon:.10g}"
     return shlex.join(words)
-
-
-def _command_words(
-    document: DecisionDocument,
-    chosen: Recommendation,
-    data: str,
-    *,
-    label: str,
-    answers: Mapping[str, Sequence[object]],
-    drop: Sequence[str],
-    categorical: Sequence[str],
-    missing: str,
-    positive: str | None,
-    bins: Sequence[str],
-    delimiter: str | None,
-    encoding: str | None,
-    categories: Sequence[str],
-    ranges: Sequence[str],
-) -> list[str]:
-    """Return what is typed for one answer; nothing while columns must still be declared."""
-    is_local = chosen.mechanism in RANDOMISED
-    words = ["epsilens"]
-    file = f"./{data}" if data.startswith("-") else data
-    settings = document.provenance.settings
-    if is_local:
-        words += ["randomise", file]
-        for column in document.risk.protect:
-            words += ["--protect", typed_name(column)]
-        each = document.cost.provenance.settings.get("epsilon")
-        level = (
-            ",".join(f"{typed_name(name)}={one:.10g}" for name, one in each.items())
-            if isinstance(each, dict)
-            else f"{chosen.epsilon:.10g}"
-        )
-        words += ["--epsilon", level]
-    else:
-        words += ["train", file, "--label", label, "--mechanism", chosen.mechanism]
-        words += ["--epsilon", f"{chosen.epsilon:.10g}", "--delta", delta_text(chosen.delta)]
-        words += ["--protects", str(settings["protects"])]
-        if mechanism_class(chosen.mechanism).shrinks_rows:
-            words += ["--x-bound", f"{settings['x_bound']:.10g}"]
-        for column in document.risk.protect:
-            if column != label:
-                words += ["--protect", typed_name(column)]
-        # For records nothing is learnt from the data: their codes are declared by --categories.
-        is_record = settings["protects"] == "record"
-        if is_record and any(note.code == "columns-not-declared" for note in document.notes):
-            return []
-        codes = () if is_record else categorical
-        for option, columns in (("--drop", drop), ("--categorical", codes)):
-            for column in columns:
-                words += [option, typed_name(column)]
-        if missing != "auto" and not is_record:
-            words += ["--missing", missing]
-        for text in ranges:
-            words += ["--range", text]
-        if positive is not None:
-            words += ["--positive", positive]
-    for text in bins:
-        if not is_local or text.rpartition("=")[0] in document.risk.protect:
-            words += ["--bins", text]
-    for option, value in (("--delimiter", delimiter), ("--encoding", encoding)):
-        if value is not None:
-            words += [option, value]
-    given = [
-        text
-        for text in categories
-        if not is_local or any(text.startswith(f"{name}=") for name in document.risk.protect)
-    ]
-    for text in given:
-        words += ["--categories", text]
-    wanted = [*document.risk.protect, *([] if is_local or positive is not None else [label])]
-    for column in dict.fromkeys(wanted):
-        is_told = any(text.startswith(f"{column}=") for text in (*given, *bins, *ranges))
-        if (
-            answers.get(column)
-            and not is_told
-            and (is_local or column != label or positive is None)
-        ):
-            known = "|".join(typed_answer(str(answer)) for answer in answers[column])
-            words += ["--categories", f"{column}={known}"]
-    if is_local:
-        were_dropped = any(note.code == "rows-dropped" for note in document.notes)
-        how = "drop" if missing == "auto" and were_dropped else missing
-        words += ["--missing", how] if how in ("drop", "category") else []
-    return [*words, "--out", "released.csv" if is_local else "model.json"]

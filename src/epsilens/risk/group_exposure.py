@@ -7,12 +7,10 @@ All bounds hold for all groups at once. No single record is named, and small gro
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
 
 from epsilens._types import BoolArray
 from epsilens.risk.membership_attack import HeldOutScores, MembershipAttack
@@ -106,10 +104,7 @@ def _excess(own: HeldOutScores, others: HeldOutScores, level: float) -> dict[str
     differences = differences[np.isfinite(differences)]
     if len(differences) < 2:
         return {}
-    error = own.wider * float(differences.std(ddof=1)) / math.sqrt(len(differences))
-    mean = float(differences.mean())
     return {
-        "asr_mean_excess": mean,
-        "asr_mean_excess_lower_bound": mean
-        - float(student.ppf(level, len(differences) - 1)) * error,
+        "asr_mean_excess": float(differences.mean()),
+        "asr_mean_excess_lower_bound": own.lower_end(differences, level),
     }

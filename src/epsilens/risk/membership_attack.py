@@ -327,10 +327,12 @@ class HeldOutScores:
         """
         rates, n_judged = self.model_rates()
         rates = rates[n_judged > 0]
-        if len(rates) < 2:
-            return 0.0
-        error = self.wider * float(rates.std(ddof=1)) / math.sqrt(len(rates))
-        return float(rates.mean() - student.ppf(confidence, len(rates) - 1) * error)
+        return 0.0 if len(rates) < 2 else self.lower_end(rates, confidence)
+
+    def lower_end(self, per_model: FloatArray, confidence: float) -> float:
+        """Return the lower confidence bound of a mean over models, of which there are at least two."""
+        error = self.wider * float(per_model.std(ddof=1)) / math.sqrt(len(per_model))
+        return float(per_model.mean() - student.ppf(confidence, len(per_model) - 1) * error)
 
     def model_rates(self) -> tuple[FloatArray, NDArray[np.int64]]:
         """Return the share of right judgements of every model, and how many it has; NaN where it has none."""
